@@ -464,7 +464,10 @@ EXPORT CUresult cuStreamGetFlags(CUstream, unsigned* flags) { return *flags = CU
 EXPORT CUresult cuStreamGetPriority(CUstream, int* priority) { return *priority = 0, CUDA_SUCCESS; }
 EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   cuStreamSynchronize_params p{stream};
-  return CALL(cuStreamSynchronize, nullptr, p, { return wait(trace::HostWait::Kind::stream, stream_of(p.hStream)); });
+  return CALL(cuStreamSynchronize, nullptr, p, {
+    embedded::late_graphs(p.hStream);
+    return wait(trace::HostWait::Kind::stream, stream_of(p.hStream));
+  });
 }
 // Within the call.
 EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {

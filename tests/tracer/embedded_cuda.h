@@ -22,7 +22,8 @@ CUresult submit(CUstream stream, decltype(deadheat::trace::Operation::what) what
 CUresult wait(deadheat::trace::HostWait::Kind kind, std::uint32_t id);
 CUresult load(CUmodule* module, const void* image);
 // What the driver refuses, where EMBEDDED_REFUSES names it: "images" that have clones, "kernels" of such, and "clones",
-// when they are loaded one by one, "launches" of clones, "nodes" of graphs that are clones, "graphs" with such.
+// when they are loaded one by one, "launches" of clones, "nodes" of graphs that are clones, "graphs" with such;
+// "events", to be recorded.
 bool refuses(const char* what);
 bool has_clones(CUfunction f); // the module that it is of
 bool cannot_launch(CUfunction f);
@@ -45,6 +46,7 @@ struct CapturedWork {
 };
 bool captured(CUstream stream, const CapturedWork& work); // embedded_graphs.cpp
 bool is_captured(CUstream stream);
+void late_graphs(CUstream stream); // waits for them (embedded_graphs.cpp)
 CUgraph captured_graph(CUstream stream); // that it is captured into; null: it is not
 
 } // namespace embedded

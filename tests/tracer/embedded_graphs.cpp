@@ -1,6 +1,8 @@
 // Graphs and events of the stand-in for libcuda.so.1 on the embedded device: a graph's launch submits its nodes to the
 // stream one after the other, in the order in which they were added. Host functions run in a thread of their own, once
-// what the launch submitted before them is complete.
+// what the launch submitted before them is complete. Conditions are read when what comes before them is complete: their
+// graph's launch returns behind the last one, or, with EMBEDDED_LATE_GRAPHS, at once: the graph runs in a thread of its
+// own, behind the last such. EMBEDDED_REFUSES=events: events cannot be recorded.
 //
 // Thread-safety: embedded_cuda.h.
 #define __CUDA_API_VERSION_INTERNAL
@@ -11,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <map>
 #include <memory>
 #include <thread>
@@ -38,6 +41,10 @@ struct Node {
   std::vector<std::uint8_t> arguments; // of the kernel
   std::vector<void*> parameters; // which the driver tells: into `arguments`
   std::shared_ptr<Graph> child;
+  std::vector<std::shared_ptr<Graph>> bodies; // of a condition
+  std::vector<CUgraph> told; // of these
+  CUgraphConditionalHandle condition = 0;
+  CUgraphConditionalNodeType decides = CU_GRAPH_COND_TYPE_IF;
   CUevent event = nullptr;
   CUdeviceptr memory = 0;
   std::size_t bytes = 0;
@@ -46,11 +53,15 @@ struct Node {
 };
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
+  std::map<CUgraphConditionalHandle, unsigned> values; // that conditions have when a launch begins
 };
 struct Executable {
   std::shared_ptr<Graph> graph;
   std::map<CUgraphNode, Node*> of; // by the node that it was made from
 };
+using Ran = std::shared_future<void>; // what a graph does in a thread of its own
+std::map<CUstream, Ran>& late = *new std::map<CUstream, Ran>;
+std::map<CUevent, Ran>& late_events = *new std::map<CUevent, Ran>;
 std::map<CUstream, Graph*>& captures = *new std::map<CUstream, Graph*>;
 
 Node* of(CUgraphNode node) { return reinterpret_cast<Node*>(node); }
@@ -76,11 +87,13 @@ void set_kernel(Node& node, const CUDA_KERNEL_NODE_PARAMS& p) {
 
 std::shared_ptr<Graph> clone(const Graph& graph, std::map<CUgraphNode, Node*>* made_of = nullptr) {
   auto copy = std::make_shared<Graph>();
+  copy->values = graph.values;
   std::map<const Node*, Node*> made;
   for (const auto& node : graph.nodes) {
     auto next = std::make_unique<Node>(*node);
     if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) set_kernel(*next, node->kernel);
     if (node->child) next->child = clone(*node->child, made_of);
+    for (std::shared_ptr<Graph>& body : next->bodies) body = clone(*body, made_of);
     for (Node*& before : next->after) before = made.at(before);
     made[node.get()] = next.get();
     if (made_of) (*made_of)[reinterpret_cast<CUgraphNode>(node.get())] = next.get();
@@ -96,6 +109,31 @@ CUresult add(Node node, CUgraph graph, const CUgraphNode* after, std::size_t cou
   *handle = reinterpret_cast<CUgraphNode>(made.get());
   of(graph)->nodes.push_back(std::move(made));
   return CUDA_SUCCESS;
+}
+
+unsigned value_of(CUgraphConditionalHandle condition, CUstream stream) {
+  static unsigned value; // of one launch at a time
+  std::uint32_t read = 0;
+  {
+    std::lock_guard hold(lock);
+    trace::Operation operation;
+    operation.stream = embedded::stream_of(stream);
+    operation.what = test::copy_of(reinterpret_cast<std::uint64_t>(&value), condition, sizeof value);
+    read = *the_device->submit(std::move(operation));
+  }
+  embedded::wait(trace::HostWait::Kind::operation, read);
+  return value;
+}
+
+void run(const Node& node, CUstream stream);
+void run_condition(const Node& node, CUstream stream) {
+  const bool loops = node.decides == CU_GRAPH_COND_TYPE_WHILE;
+  do {
+    const unsigned value = value_of(node.condition, stream);
+    const std::size_t body = node.decides == CU_GRAPH_COND_TYPE_SWITCH ? value : value ? 0 : 1;
+    if (body >= node.bodies.size()) return;
+    for (const auto& inner : node.bodies[body]->nodes) run(*inner, stream);
+  } while (loops);
 }
 
 void run(const Node& node, CUstream stream) {
@@ -128,14 +166,7 @@ void run(const Node& node, CUstream stream) {
     case CU_GRAPH_NODE_TYPE_GRAPH:
       for (const auto& inner : node.child->nodes) run(*inner, stream);
       break;
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL: // runs twice
-      for (const auto& inner : node.child->nodes) {
-        const auto* kernel = reinterpret_cast<const test::EmbeddedKernel*>(inner->kernel.func);
-        if (kernel->name.starts_with(ptx::clone_prefix))
-          std::fprintf(stderr, "a condition runs %s\n", kernel->name.c_str());
-        for (int i = 0; i < 2; ++i) run(*inner, stream);
-      }
-      break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL: run_condition(node, stream); break;
     default: break; // what orders streams, and memory, which stays
   }
 }
@@ -176,6 +207,16 @@ bool embedded::captured(CUstream stream, const CapturedWork& work) {
 
 // ---- events, and streams that come and go
 
+void embedded::late_graphs(CUstream stream) {
+  Ran last;
+  {
+    std::lock_guard hold(lock);
+    const auto found = late.find(stream);
+    if (found != late.end()) last = found->second;
+  }
+  if (last.valid()) last.wait();
+}
+
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   cuStreamDestroy_v2_params p{stream};
   return CALL(cuStreamDestroy_v2, nullptr, p, {
@@ -196,9 +237,23 @@ EXPORT CUresult cuEventDestroy_v2(CUevent) { return CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   cuEventRecord_params p{event, stream};
   return CALL(cuEventRecord, nullptr, p, {
+    if (embedded::refuses("events")) return CUDA_ERROR_NOT_SUPPORTED;
     std::lock_guard hold(lock);
+    late_events[p.hEvent] = late[p.hStream];
     the_device->record_event(number_of(p.hEvent), embedded::stream_of(p.hStream), 0);
     return CUDA_SUCCESS;
+  });
+}
+EXPORT CUresult cuEventQuery(CUevent event) {
+  cuEventQuery_params p{event};
+  return CALL(cuEventQuery, nullptr, p, {
+    std::lock_guard hold(lock);
+    const Ran& last = late_events[p.hEvent];
+    if (last.valid() && last.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      return CUDA_ERROR_NOT_READY;
+    const device::Progress progress =
+        the_device->query({trace::HostWait::Kind::event, number_of(p.hEvent), 0, true, 0});
+    return progress == device::Progress::done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -296,12 +351,17 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgrap
   cuGraphAddNode_v2_params p{node, graph, after, edges, count, params};
   return CALL(cuGraphAddNode_v2, nullptr, p, {
     if (p.nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-      static CUgraph body = nullptr;
+      CUDA_CONDITIONAL_NODE_PARAMS& condition = p.nodeParams->conditional;
       Node made(CU_GRAPH_NODE_TYPE_CONDITIONAL);
-      made.child = std::make_shared<Graph>();
-      body = reinterpret_cast<CUgraph>(made.child.get());
-      p.nodeParams->conditional.phGraph_out = &body;
-      return add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
+      made.condition = condition.handle;
+      made.decides = condition.type;
+      for (unsigned i = 0; i < condition.size; ++i) {
+        made.bodies.push_back(std::make_shared<Graph>());
+        made.told.push_back(reinterpret_cast<CUgraph>(made.bodies.back().get()));
+      }
+      const CUresult result = add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
+      condition.phGraph_out = of(*p.phGraphNode)->told.data();
+      return result;
     }
     if (p.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
     const CUDA_KERNEL_NODE_PARAMS_v3& k = p.nodeParams->kernel;
@@ -312,6 +372,13 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgrap
     if (p.dependencyData) made.edge = *p.dependencyData;
     return add(std::move(made), p.hGraph, p.dependencies, p.numDependencies, p.phGraphNode);
   });
+}
+EXPORT CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext,
+                                               unsigned value, unsigned flags) {
+  std::lock_guard hold(lock);
+  *handle = the_device->place_conditions(sizeof value)->address;
+  if (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) of(graph)->values[*handle] = value;
+  return CUDA_SUCCESS;
 }
 EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* after,
                                             const CUgraphEdgeData* edges, std::size_t count, CUstreamCaptureMode mode) {
@@ -466,8 +533,29 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   cuGraphLaunch_params p{executable, stream};
   return CALL(cuGraphLaunch, nullptr, p, {
     if (p.hStream == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
-    std::lock_guard hold(lock);
     const Graph& graph = *of(std::getenv("EMBEDDED_OWN_GRAPHS") ? executable : p.hGraph)->graph;
+    const bool decides = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                     [](const auto& node) { return node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL; });
+    std::unique_lock hold(lock);
+    const auto run_all = [graph = of(p.hGraph)->graph, stream = p.hStream] {
+      for (const auto& [handle, value] : graph->values) embedded::submit(stream, test::set_of(handle, value, 1, 4));
+      for (const auto& node : graph->nodes) run(*node, stream);
+    };
+    if (decides && std::getenv("EMBEDDED_LATE_GRAPHS")) {
+      Ran& last = late[p.hStream];
+      last = std::async(std::launch::async, [before = last, run_all, stream = p.hStream] {
+        if (before.valid()) before.wait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        run_all();
+        embedded::wait(trace::HostWait::Kind::stream, embedded::stream_of(stream));
+      });
+      return CUDA_SUCCESS;
+    }
+    if (decides) {
+      hold.unlock(); // what is waited for may wait for another thread
+      run_all();
+      return CUDA_SUCCESS;
+    }
     if (const auto capture = captures.find(p.hStream); capture != captures.end()) {
       auto node = std::make_unique<Node>(CU_GRAPH_NODE_TYPE_GRAPH);
       node->child = clone(graph);

@@ -19,11 +19,13 @@
 // filled     likewise, and a host function of the graph fills the memory ahead of the copy: certain is nothing
 //            wait
 // fails      a launch that fails, and one that does not
-// condition, condition_races
-//            a condition's body has a kernel; EARLY 0: made by hand, 1: captured. What it writes another stream does,
-//            too
-// condition_set
-//            the executable's kernel in the body is changed
+// while WHAT three turns of a loop, in each of which a kernel writes and one behind it counts; EARLY 1: the body is
+//            captured. WHAT: "" or several of
+//            races  another stream writes the same   edge  the body's two kernels are not ordered, and write the same
+//            set    the executable's kernel that writes is changed to write elsewhere   twice  launched twice at once
+//            many   1000 turns                          behind  a kernel behind the loop writes the same
+// nested     in each of four turns a kernel chooses which of two bodies runs, or none
+// either     the second of two bodies runs
 // often      graphs that are captured, cloned, instantiated and destroyed over and over; EARLY 1: while they run.
 // Prints
 //            how many bytes more are in use after ten times as many
@@ -46,6 +48,64 @@ namespace {
 
 constexpr std::size_t bytes = 128;
 
+// count: one turn less is left, and whether that is none of `turns` decides; all threads write. choose: what is left
+// does.
+constexpr const char* condition_kernels = R"(
+.extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
+.visible .entry count(.param .u64 left, .param .u64 to, .param .u64 handle, .param .u32 turns)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [left];
+  ld.param.u64 %rd2, [to];
+  ld.param.u64 %rd3, [handle];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.u64 %rd5, %rd2, %rd4;
+  st.global.u32 [%rd5], %r1;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra $done;
+  ld.global.u32 %r2, [%rd1];
+  sub.u32 %r2, %r2, 1;
+  st.global.u32 [%rd1], %r2;
+  ld.param.u32 %r4, [turns];
+  rem.u32 %r4, %r2, %r4;
+  setp.ne.u32 %p2, %r4, 0;
+  selp.u32 %r3, 1, 0, %p2;
+  {
+  .param .b64 h;
+  .param .b32 v;
+  st.param.b64 [h], %rd3;
+  st.param.b32 [v], %r3;
+  call.uni cudaGraphSetConditional, (h, v);
+  }
+$done:
+  ret;
+}
+.visible .entry choose(.param .u64 left, .param .u64 handle)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [left];
+  ld.param.u64 %rd2, [handle];
+  mov.u32 %r1, %tid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra $done;
+  ld.global.u32 %r2, [%rd1];
+  {
+  .param .b64 h;
+  .param .b32 v;
+  st.param.b64 [h], %rd2;
+  st.param.b32 [v], %r2;
+  call.uni cudaGraphSetConditional, (h, v);
+  }
+$done:
+  ret;
+}
+)";
+
 struct Job {
   CUmodule module = nullptr;
   CUstream one = nullptr, other = nullptr;
@@ -56,7 +116,7 @@ struct Job {
 
   explicit Job(bool early_) : early(early_) {
     CHECK(cuInit(0));
-    CHECK(cuModuleLoadData(&module, fill_kernel));
+    CHECK(cuModuleLoadData(&module, (std::string(fill_kernel) + condition_kernels).c_str()));
     CHECK(cuStreamCreateWithPriority(&one, CU_STREAM_NON_BLOCKING, 0));
     CHECK(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
     CHECK(cuMemAlloc_v2(&memory, 4096));
@@ -246,35 +306,102 @@ struct Job {
     CHECK(cuGraphLaunch(instantiate(made), one));
   }
 
-  void condition(bool other_writes, bool changes) {
-    CUfunction function = nullptr;
-    CHECK(cuModuleGetFunction(&function, module, "fill"));
-    void* parameters[] = {&memory};
-    const CUgraph made = graph();
+  CUfunction function(const char* name) const {
+    CUfunction found = nullptr;
+    CHECK(cuModuleGetFunction(&found, module, name));
+    return found;
+  }
+  // Kernels of one block behind `after`; null: behind nothing.
+  template <typename... Values>
+  static CUgraphNode kernel(CUgraph graph, CUgraphNode after, CUfunction function, Values... values) {
+    void* parameters[] = {&values...};
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
     CUgraphNode node = nullptr;
+    CHECK(cuGraphAddNode_v2(&node, graph, &after, nullptr, after ? 1 : 0, &params));
+    return node;
+  }
+  static CUgraphConditionalHandle handle(CUgraph graph, unsigned value) {
+    CUgraphConditionalHandle made = 0;
+    CHECK(cuGraphConditionalHandleCreate(&made, graph, nullptr, value, CU_GRAPH_COND_ASSIGN_DEFAULT));
+    return made;
+  }
+  static CUgraphNode condition(CUgraph graph, CUgraphNode after, CUgraphConditionalHandle handle,
+                               CUgraphConditionalNodeType type, unsigned size, CUgraph*& bodies) {
     CUgraphNodeParams params{};
     params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-    params.conditional.type = CU_GRAPH_COND_TYPE_WHILE;
-    params.conditional.size = 1;
-    CHECK(cuGraphAddNode_v2(&node, made, nullptr, nullptr, 0, &params));
-    CUgraph body = params.conditional.phGraph_out[0];
+    params.conditional.handle = handle;
+    params.conditional.type = type;
+    params.conditional.size = size;
+    CUgraphNode node = nullptr;
+    CHECK(cuGraphAddNode_v2(&node, graph, &after, nullptr, after ? 1 : 0, &params));
+    bodies = params.conditional.phGraph_out;
+    return node;
+  }
+
+  // memory + 2048: how many turns are left.
+  void loops(const std::string& how) {
+    const auto has = [&](const char* word) { return how.find(word) != std::string::npos; };
+    const CUgraph made = graph();
+    const CUgraphConditionalHandle again = handle(made, 1);
+    CUgraph* bodies = nullptr;
+    const CUfunction fill = function("fill"), count = function("count");
+    const unsigned turns = has("many") ? 1000 : 3;
+    CHECK(cuMemsetD32Async(memory + 2048, has("twice") ? 2 * turns : turns, 1, one));
+    CHECK(cuStreamSynchronize(one));
+    const CUgraphNode loop = condition(made, nullptr, again, CU_GRAPH_COND_TYPE_WHILE, 1, bodies);
+    CUdeviceptr left = memory + 2048, apart = memory + 1024, counts = memory + (has("edge") ? 0 : 512);
+    CUgraphNode writes = nullptr;
     if (early) {
-      CHECK(cuStreamBeginCaptureToGraph(one, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
-      CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, one, parameters, nullptr));
+      void* filled[] = {&memory};
+      void* counted[] = {&left, &counts, const_cast<CUgraphConditionalHandle*>(&again), const_cast<unsigned*>(&turns)};
+      CUgraph body = nullptr;
+      CHECK(cuStreamBeginCaptureToGraph(one, bodies[0], nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+      CHECK(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, one, filled, nullptr));
+      CHECK(cuLaunchKernel(count, 1, 1, 1, 32, 1, 1, 0, one, counted, nullptr));
       CHECK(cuStreamEndCapture(one, &body));
     } else {
-      params.type = CU_GRAPH_NODE_TYPE_KERNEL;
-      params.kernel = {function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
-      CHECK(cuGraphAddNode_v2(&node, body, nullptr, nullptr, 0, &params));
+      writes = kernel(bodies[0], nullptr, fill, memory);
+      kernel(bodies[0], has("edge") ? nullptr : writes, count, left, counts, again, turns);
     }
+    if (has("behind")) kernel(made, loop, fill, memory);
     const CUgraphExec executable = instantiate(made);
-    CUdeviceptr apart = memory + 1024;
     void* changed[] = {&apart};
-    const CUDA_KERNEL_NODE_PARAMS elsewhere{function, 1, 1, 1, 32, 1, 1, 0, changed, nullptr, nullptr, nullptr};
-    if (changes) CHECK(cuGraphExecKernelNodeSetParams_v2(executable, node, &elsewhere));
+    const CUDA_KERNEL_NODE_PARAMS elsewhere{fill, 1, 1, 1, 32, 1, 1, 0, changed, nullptr, nullptr, nullptr};
+    if (has("set")) CHECK(cuGraphExecKernelNodeSetParams_v2(executable, writes, &elsewhere));
     CHECK(cuGraphLaunch(executable, one));
-    if (other_writes) CHECK(cuMemsetD32Async(memory, 1, 32, other));
-    CHECK(cuMemsetD32Async(memory + 2048, 1, 32, one));
+    if (has("twice")) CHECK(cuGraphLaunch(executable, one));
+    CHECK(cuMemsetD32Async(memory, 1, 32, has("races") ? other : one));
+  }
+
+  void nested() {
+    const CUgraph made = graph();
+    const CUgraphConditionalHandle again = handle(made, 1), which = handle(made, 5);
+    CUgraph *loop = nullptr, *cases = nullptr;
+    const CUfunction fill = function("fill");
+    CHECK(cuMemsetD32Async(memory + 2048, 4, 1, one));
+    CHECK(cuStreamSynchronize(one));
+    condition(made, nullptr, again, CU_GRAPH_COND_TYPE_WHILE, 1, loop);
+    // What is left, 3 to 0, chooses: the second, the first, of two.
+    const CUgraphNode first = kernel(loop[0], nullptr, function("count"), memory + 2048, memory + 512, again, 4u);
+    const CUgraphNode chosen = kernel(loop[0], first, function("choose"), memory + 2048, which);
+    const CUgraphNode switched = condition(loop[0], chosen, which, CU_GRAPH_COND_TYPE_SWITCH, 2, cases);
+    kernel(cases[0], nullptr, fill, memory);
+    kernel(cases[1], nullptr, fill, memory + 1024);
+    if (!early) kernel(loop[0], switched, fill, memory);
+    if (early) kernel(loop[0], chosen, fill, memory);
+    CHECK(cuGraphLaunch(instantiate(made), one));
+  }
+
+  void either() {
+    const CUgraph made = graph();
+    CUgraph* bodies = nullptr;
+    condition(made, nullptr, handle(made, 0), CU_GRAPH_COND_TYPE_IF, 2, bodies);
+    kernel(bodies[0], nullptr, function("fill"), memory);
+    kernel(bodies[1], nullptr, function("fill"), memory + 1024);
+    CHECK(cuGraphLaunch(instantiate(made), one));
+    CHECK(cuMemsetD32Async(memory + (early ? 1024 : 0), 1, 32, other));
   }
 
   // Of 64 kernels each; they write the same memory, one after the other.
@@ -363,8 +490,12 @@ int main(int argc, char** argv) {
     job.kernels();
   else if (what == "dependent")
     job.dependent();
-  else if (what.starts_with("condition"))
-    job.condition(what == "condition_races", what == "condition_set");
+  else if (what.starts_with("while"))
+    job.loops(what);
+  else if (what == "nested")
+    job.nested();
+  else if (what == "either")
+    job.either();
   else if (what == "often")
     job.often();
   else if (what == "refilled" || what == "filled")

@@ -9,8 +9,9 @@ TEST(EmbeddedConditions, RefuseWhatTheManualForbids) {
   const Ran ran = run("conditions", {"refused"});
   std::string output;
   for (int i = 0; i < 8; ++i) output += "cudaErrorInvalidValue\n";
-  output += "1\ncudaSuccess\ncudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaErrorInvalidValue\n1\ncudaSuccess\n"
-            "cudaErrorInvalidValue\ncudaSuccess\ncudaErrorInvalidValue\n";
+  output +=
+      "1\ncudaSuccess\ncudaErrorInvalidValue\ncudaErrorInvalidValue\ncudaErrorInvalidValue\n1\ncudaSuccess\n"
+      "cudaErrorInvalidValue\ncudaSuccess\ncudaErrorInvalidValue\n";
   EXPECT_EQ(ran.output, output);
   EXPECT_EQ(ran.errors,
             "deadheat: a graph's conditional handle belongs to no conditional node\n"

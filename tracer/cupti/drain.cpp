@@ -39,36 +39,47 @@ std::size_t Recorder::Controlled::launch_of(std::uint32_t block) const {
   return launches.size() - 1;
 }
 
-void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at, std::uint32_t round) {
-  const auto found = controls_.find(header.control);
-  if (found == controls_.end() || found->second.launches.empty()) return;
-  Controlled& controlled = found->second;
-  const std::size_t number = controlled.launch_of(header.block);
-  RecordedLaunch& launch = *controlled.launches[number];
+bool Recorder::keep(RecordedLaunch& launch, const SegmentHeader& header, const Code& code, std::uint64_t bytes,
+                    const std::uint8_t* at, std::uint32_t round) {
   const bool within = kept_bytes_ < session_.options().budget << 20;
-  const std::uint32_t exited = device_log::exits(*segment_of(header), controlled.code->sites, at);
-  bool complete = false;
-  {
-    std::lock_guard hold(launch.lock_);
-    if (within && !launch.over_) {
-      std::deque<RecordedLaunch::Arrived>& arrived = launch.arrived_;
-      if (arrived.empty() || arrived.back().round != round || arrived.back().bytes.size() + bytes > (1u << 20)) {
-        arrived.push_back({round, {}});
-      }
-      arrived.back().bytes.insert(arrived.back().bytes.end(), at, at + bytes);
-    }
-    launch.exited_ += exited;
-    if (!launch.exited_in_.empty()) launch.exited_in_[header.block % launch.exited_in_.size()] += exited;
-    complete = launch.complete_ = launch.exited_ >= std::uint64_t(launch.shape_.blocks) * launch.shape_.threads;
-  }
+  const std::uint32_t exited = device_log::exits(*segment_of(header), code.sites, at);
   kept_bytes_ += bytes;
   budget_used_up_ |= !within;
   launch.unfinished_->bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (complete) {
-    unfinished_.end(launch.unfinished_);
-    controlled.launches.erase(controlled.launches.begin() + std::ptrdiff_t(number));
-    over(header.control, controlled);
+  std::lock_guard hold(launch.lock_);
+  if (within && !launch.over_) {
+    std::deque<RecordedLaunch::Arrived>& arrived = launch.arrived_;
+    if (arrived.empty() || arrived.back().round != round || arrived.back().bytes.size() + bytes > (1u << 20)) {
+      arrived.push_back({round, {}});
+    }
+    arrived.back().bytes.insert(arrived.back().bytes.end(), at, at + bytes);
   }
+  launch.exited_ += exited;
+  if (!launch.exited_in_.empty()) launch.exited_in_[header.block % launch.exited_in_.size()] += exited;
+  launch.complete_ = launch.exited_ >= std::uint64_t(launch.shape_.blocks) * launch.shape_.threads;
+  return launch.complete_;
+}
+
+void Recorder::segment(const SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at, std::uint32_t round,
+                       std::uint64_t position) {
+  const auto found = controls_.find(header.control);
+  if (found == controls_.end()) return;
+  Controlled& controlled = found->second;
+  if (controlled.turns) {
+    KernelTurns& kernel = *controlled.turns;
+    const std::size_t turn = turn_of(controlled, header, position);
+    if (!keep(*kernel.turns[turn], header, *controlled.code, bytes, at, round)) return;
+    kernel.turns[turn]->exited_in_ = {}; // there may be very many turns
+    while (kernel.first_open < kernel.turns.size() && kernel.turns[kernel.first_open]->complete_) ++kernel.first_open;
+    return;
+  }
+  if (controlled.launches.empty()) return;
+  const std::size_t number = controlled.launch_of(header.block);
+  const std::shared_ptr<RecordedLaunch> launch = controlled.launches[number];
+  if (!keep(*launch, header, *controlled.code, bytes, at, round)) return;
+  unfinished_.end(launch->unfinished_);
+  controlled.launches.erase(controlled.launches.begin() + std::ptrdiff_t(number));
+  over(header.control, controlled);
 }
 
 // The segments of a stretch of a ring, up to one that is not finished. Returns where that is.
@@ -82,7 +93,7 @@ std::uint64_t Recorder::take(Buffers& b, std::uint64_t position, const std::uint
     const ptx::Segment* known = segment_of(header);
     if (!known) b.dead = true; // nothing that follows can be read
     if (!known || position + known->bytes > end) break;
-    segment(header, known->bytes, bytes, b.round);
+    segment(header, known->bytes, bytes, b.round, position);
     b.round_bytes += known->bytes;
     position += known->bytes;
     bytes += known->bytes;
@@ -161,7 +172,16 @@ bool Recorder::end_launches(const Buffers& b) {
       launch->abandoned_ = true;
     }
     controlled.launches.clear();
+    any |= controlled.turns != nullptr;
   }
+  for (const std::shared_ptr<BodyTurns>& turns : turning_) {
+    if (turns->context != b.rings->context()) continue;
+    leave(*turns);
+    unfinished_.end(turns->unfinished);
+    turns->spoiled = true;
+    turns->over = true;
+  }
+  std::erase_if(turning_, [](const std::shared_ptr<BodyTurns>& turns) { return turns->over.load(); });
   return any;
 }
 
@@ -202,6 +222,7 @@ void Recorder::caught_up() {
   for (auto& [context, b] : buffers_) {
     if (b) catch_up(*b);
   }
+  end_turns();
 }
 
 void Recorder::release() {

@@ -1,7 +1,9 @@
 // Launches of graphs: what their nodes are to do is submitted as the launch's, node by node.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "tracer/cupti/condition_run.h"
 #include "tracer/cupti/graph_copies.h"
 #include "tracer/cupti/graph_exchange.h"
 #include "tracer/cupti/graph_pieces.h"
@@ -45,6 +47,30 @@ std::shared_ptr<RecordedLaunch> expected(Session& session, Executable& graph, co
   return recorded;
 }
 
+// What comes of the recorded kernels in the bodies of its conditions; null: there are none, or it is not expected,
+// since nothing would tell when the graph has ended. Under the session's lock.
+std::shared_ptr<BodyTurns> expected_turns(Call& call, Executable& graph) {
+  Session& session = call.session;
+  auto turns = std::make_shared<BodyTurns>();
+  for (const GraphNode& node : graph.nodes) {
+    if (!node.enabled || node.bodies.empty() || !can_tell_turns(node)) continue;
+    for (const std::vector<GraphNode>& body : node.bodies) {
+      each_node(body, [&](const GraphNode& inner) {
+        if (!inner.enabled || !inner.control) return;
+        auto kernel = std::make_shared<KernelTurns>();
+        kernel->shape = graph_shape(session, *inner.kernel, std::get<trace::Launch>(inner.what), 0);
+        turns->kernels.emplace_back(inner.control, std::move(kernel));
+      });
+    }
+  }
+  const Driver& d = driver();
+  if (turns->kernels.empty() || !d.cuEventCreate || !d.cuEventRecord || !d.cuEventQuery || !d.cuEventDestroy_v2)
+    return nullptr;
+  turns->context = call.context;
+  session.recorder().expect(turns);
+  return graph.launching_turns = turns;
+}
+
 const OtherKernel* other_of(const PlayedGraph* played, std::size_t node) {
   return played ? other_at(played->others, node) : nullptr;
 }
@@ -56,6 +82,7 @@ struct Launching {
   std::uint32_t stream = 0, launch = 0;
   CUstream handle = nullptr;
   PlayedGraph* played = nullptr; // may be null
+  std::shared_ptr<BodyTurns> turns; // may be null
   std::vector<std::uint32_t> operations; // of nodes
 
   trace::Operation operation(std::size_t node) const {
@@ -98,6 +125,22 @@ struct Launching {
     if (memory) operation.what = trace::PoolOperation{frees, memory->allocation};
     if (memory && frees) session.freed(node.address, operation.id);
     operations.push_back(session.submit(std::move(operation)));
+  }
+
+  // Its number is that of what comes last of it.
+  void condition(const GraphNode& node, trace::Operation operation) {
+    Session& session = call.session;
+    const std::optional<trace::Launch> opaque = opaque_condition(session, node);
+    if (opaque) operation.what = *opaque;
+    if (!turns || !can_tell_turns(node)) {
+      if (opaque) operation.launch = session.next_launch();
+      operations.push_back(session.submit(std::move(operation)));
+      return;
+    }
+    operation.id = session.next_operation();
+    operation.host_thread = session.host_thread();
+    operations.push_back(operation.id);
+    session.journal().push(Journal::Item(std::make_shared<ConditionRun>(session, node, std::move(operation), turns)));
   }
 
   void work(const GraphNode& node, trace::Operation operation) {
@@ -193,7 +236,7 @@ bool has_recorded_kernels(Session& session, CUgraphExec handle, const Others& ot
   const auto found = session.executables.find(handle);
   return found != session.executables.end() &&
          std::any_of(found->second.nodes.begin(), found->second.nodes.end(),
-                     [](const GraphNode& node) { return node.control && node.enabled; });
+                     [](const GraphNode& node) { return node.enabled && (node.control || !node.bodies.empty()); });
 }
 
 // The launch and its nodes. `played`: may be null. Under the session's lock.
@@ -212,7 +255,7 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played)
   if (writes && !(played && played->launched)) before_nodes(*writes, graph);
   const std::uint32_t launch = session.next_graph_launch();
   session.journal().push(trace::GraphLaunch{launch, graph.id, stream, session.host_thread()});
-  Launching launching{call, graph, stream, launch, handle, played, {}};
+  Launching launching{call, graph, stream, launch, handle, played, expected_turns(call, graph), {}};
   Window* window = session.window();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
@@ -225,6 +268,8 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played)
       launching.event(node, std::move(operation));
     else if (node.address)
       launching.memory(node, std::move(operation));
+    else if (!node.bodies.empty())
+      launching.condition(node, std::move(operation));
     else
       launching.work(node, std::move(operation));
   }
@@ -232,6 +277,47 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played)
   if (writes) behind_nodes(*writes, graph, stream);
   session.record_event(graph.done, stream);
   if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(handle));
+}
+
+// What bodies of its conditions do now is not to be taken for what they did in its last launch.
+void let_end(Call& call, CUgraphExec executable) {
+  std::vector<std::uint32_t> controls;
+  {
+    std::lock_guard hold(call.session.lock);
+    const auto found = call.session.executables.find(executable);
+    if (found == call.session.executables.end() || found->second.stood_still) return;
+    for (const GraphNode& node : found->second.nodes) {
+      for (const std::vector<GraphNode>& body : node.bodies) {
+        each_node(body, [&](const GraphNode& inner) {
+          if (inner.control) controls.push_back(inner.control);
+        });
+      }
+    }
+  }
+  if (controls.empty() || call.session.recorder().let_end(controls)) return;
+  std::lock_guard hold(call.session.lock);
+  const auto found = call.session.executables.find(executable);
+  if (found != call.session.executables.end()) found->second.stood_still = true;
+}
+
+// The way out of a launch: what tells that it is over.
+void ends(Call& call, CUgraphExec executable, CUstream stream) {
+  std::shared_ptr<BodyTurns> turns;
+  {
+    std::lock_guard hold(call.session.lock);
+    const auto found = call.session.executables.find(executable);
+    if (found != call.session.executables.end()) turns = std::exchange(found->second.launching_turns, nullptr);
+  }
+  if (!turns) return;
+  if (!call.done()) return call.session.recorder().not_launched(turns);
+  const Driver& d = driver();
+  CUevent event = nullptr;
+  if (d.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) event = nullptr;
+  if (event && d.cuEventRecord(event, call.own_handle(stream)) != CUDA_SUCCESS) {
+    d.cuEventDestroy_v2(event);
+    event = nullptr;
+  }
+  call.session.recorder().ends_with(turns, event);
 }
 
 // On the way in: what the driver is given in place of the executable; null: that itself.
@@ -269,7 +355,10 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
   std::unique_ptr<PlayedGraph> played;
   if (!call.exit) {
     call.carried<PlayedGraph>() = nullptr;
-    if (!captured) played = in_place_of(call, p.hGraph, p.hStream);
+    if (!captured) {
+      let_end(call, p.hGraph);
+      played = in_place_of(call, p.hGraph, p.hStream);
+    }
   } else {
     played.reset(std::exchange(call.carried<PlayedGraph>(), nullptr));
   }
@@ -300,6 +389,7 @@ void launch_graph(Call& call, cuGraphLaunch_params& p) {
       graph.launching.clear();
     }
   }
+  if (call.exit) ends(call, own, p.hStream);
   if (call.done()) launched_last(call, own, given, p.hStream);
   if (!call.exit) call.carried<PlayedGraph>() = played.release();
 }

@@ -1,6 +1,7 @@
 // Instantiated graphs, changed: as a whole, a child graph, or one node. Kernels: kernel_nodes.cpp.
 //
 // Of a graph that is changed before it is instantiated nothing need be known.
+#include <algorithm>
 #include <utility>
 
 #include "tracer/cupti/graph_pieces.h"
@@ -17,8 +18,25 @@ void exchange_work(GraphNode& a, GraphNode& b) {
   std::swap(a, b);
   std::swap(a.after, b.after);
   std::swap(a.handle, b.handle);
+  std::swap(a.number, b.number);
   std::swap(a.enabled, b.enabled);
   std::swap(a.programmatic, b.programmatic);
+}
+
+bool alike(const std::vector<GraphNode>& a, const std::vector<GraphNode>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const GraphNode& x, const GraphNode& y) {
+    return std::equal(x.bodies.begin(), x.bodies.end(), y.bodies.begin(), y.bodies.end(), alike);
+  });
+}
+
+// Later changes name nodes as the graph has them that it was instantiated from; what is off stays off.
+void keep_names(std::vector<GraphNode>& nodes, const std::vector<GraphNode>& old) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].handle = old[i].handle;
+    nodes[i].enabled = old[i].enabled;
+    for (std::size_t body = 0; body < nodes[i].bodies.size(); ++body)
+      keep_names(nodes[i].bodies[body], old[i].bodies[body]);
+  }
 }
 
 bool is_known(Call& call, CUgraphExec executable) {
@@ -48,19 +66,12 @@ void update(Call& call, CUgraphExec executable, CUgraph graph) {
   const auto found = call.session.executables.find(executable);
   if (found == call.session.executables.end()) return retire(call.session, made);
   Executable& old = found->second;
-  std::vector<CUgraphNode> handles;
-  for (const GraphNode& node : made.nodes) handles.push_back(node.handle);
-  // Later changes name nodes as the graph has them that it was instantiated from; what is off stays off.
-  if (made.nodes.size() == old.nodes.size()) {
-    for (std::size_t i = 0; i < made.nodes.size(); ++i) {
-      made.nodes[i].handle = old.nodes[i].handle;
-      made.nodes[i].enabled = old.nodes[i].enabled;
-    }
-  } else {
+  each_node(made.nodes, [&](const GraphNode& node) { made_of(call.session, old, node, node.handle); });
+  if (alike(made.nodes, old.nodes))
+    keep_names(made.nodes, old.nodes);
+  else
     old.children.clear();
-  }
   std::swap(old.nodes, made.nodes);
-  for (std::size_t i = 0; i < handles.size(); ++i) made_of(call.session, old, i, handles[i]);
   retire(call.session, made);
 }
 
@@ -112,7 +123,8 @@ void change_host(Call& call, CUgraphExec executable, CUgraphNode handle, const P
 
 void changed_unseen(Session& session, CUgraphExec executable) {
   if (session.executables.count(executable))
-    session.incident("lost", "a node in a condition's body was changed: the trace shows the old one");
+    session.incident("lost",
+                     "a node of an instantiated graph was changed that is not known: the trace shows the old one");
 }
 
 void update_graph(Call& call, cuGraphExecUpdate_v2_params& p) { update(call, p.hGraphExec, p.hGraph); }
@@ -135,7 +147,7 @@ void update_child_node(Call& call, cuGraphExecChildGraphNodeSetParams_params& p)
     for (std::size_t i = 0; i < made.nodes.size(); ++i) {
       const CUgraphNode handle = made.nodes[i].handle;
       exchange_work(graph.nodes[part.begin + i], made.nodes[i]);
-      made_of(call.session, graph, part.begin + i, handle);
+      made_of(call.session, graph, graph.nodes[part.begin + i], handle);
     }
   }
   retire(call.session, made);

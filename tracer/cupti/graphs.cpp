@@ -167,20 +167,39 @@ std::vector<std::uint32_t> unfold(Call& call, CUgraph graph, const std::vector<s
 
 } // namespace
 
+namespace {
+
+// Those in bodies behind those of the graph around them.
+void number(std::vector<GraphNode>& nodes, std::uint32_t& next) {
+  for (GraphNode& node : nodes) node.number = next++;
+  for (GraphNode& node : nodes) {
+    for (std::vector<GraphNode>& body : node.bodies) number(body, next);
+  }
+}
+
+} // namespace
+
 Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts) {
   Executable made;
+  std::uint32_t next = 0;
   unfold(call, graph, {}, hosts, made, 0);
+  number(made.nodes, next);
   keep_alone(call, made);
-  for (const GraphNode& node : made.nodes) {
+  each_node(made.nodes, [&](const GraphNode& node) {
     if (node.control) call.session.recorder().also_has(node.control);
-  }
+  });
   return made;
 }
 
-void made_of(Session& session, const Executable& graph, std::size_t index, CUgraphNode node) {
-  const GraphNode& made = graph.nodes[index];
+std::vector<GraphNode> nodes_of_body(Call& call, CUgraph body) {
+  Executable made;
+  unfold(call, body, {}, nullptr, made, 0);
+  return std::move(made.nodes);
+}
+
+void made_of(Session& session, const Executable& graph, const GraphNode& made, CUgraphNode node) {
   if (!made.kernel || made.control) return;
-  session.journal().push(Journal::GraphKernel{graph.id, std::uint32_t(index), node, made.hash});
+  session.journal().push(Journal::GraphKernel{graph.id, made.number, node, made.hash});
 }
 
 void put_host_functions(Call& call, CUgraph graph) {
@@ -194,10 +213,10 @@ std::unique_ptr<HostNodes> host_functions(Call& call) {
 }
 
 void retire(Session& session, Executable& graph) {
-  for (GraphNode& node : graph.nodes) {
+  each_node(graph.nodes, [&](GraphNode& node) {
     if (node.control) session.recorder().no_longer_has(node.control);
     if (HostNode* host = std::exchange(node.host, nullptr)) host->retire();
-  }
+  });
 }
 
 namespace {
@@ -226,7 +245,7 @@ void instantiated(Call& call, CUgraphExec* executable, CUgraph graph, std::uint6
   Executable& place = call.session.executables[*executable];
   retire(call.session, place); // a handle may come again
   std::swap(place, made); // what was there goes without the lock
-  for (std::size_t i = 0; i < place.nodes.size(); ++i) made_of(call.session, place, i, place.nodes[i].handle);
+  each_node(place.nodes, [&](const GraphNode& node) { made_of(call.session, place, node, node.handle); });
 }
 
 } // namespace
@@ -260,12 +279,6 @@ Capture capture_of(CUstream handle) {
 }
 
 } // namespace
-
-bool Call::into_body(CUstream handle) const {
-  if (!session.has_bodies()) return false;
-  if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-  return session.known_body(capture_of(handle).graph);
-}
 
 CUgraphNode Call::captured_node(CUstream handle) const {
   if (!handle) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
@@ -326,7 +339,10 @@ void gone(Call& call, CUgraph graph, int depth) {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     CUgraph child = nullptr;
     d.cuGraphNodeGetType(node, &type);
-    if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) call.session.no_condition(node);
+    if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+      for (const CUgraph body : call.session.bodies_of(node)) gone(call, body, depth + 1);
+      call.session.no_condition(node);
+    }
     if (type == CU_GRAPH_NODE_TYPE_KERNEL) call.session.journal().push(Journal::CapturedGone{node});
     if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
       gone(call, child, depth + 1);
@@ -337,8 +353,8 @@ void gone(Call& call, CUgraph graph, int depth) {
 
 void destroy_captured(Call& call, cuGraphDestroy_params& p) {
   if (call.exit) return;
-  gone(call, p.hGraph, 0);
   release_controls(call, p.hGraph);
+  gone(call, p.hGraph, 0);
 }
 
 } // namespace deadheat::cupti

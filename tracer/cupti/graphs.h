@@ -19,10 +19,11 @@ void put_host_functions(Call& call, CUgraph graph);
 std::unique_ptr<HostNodes> host_functions(Call& call);
 // What the graph's nodes do. `hosts`: null: none.
 Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts);
-// What the opaque kernel reaches that is the graph's node with that index, is known of the node that it is made of, if
-// that was captured. Under the session's lock.
-void made_of(Session& session, const Executable& graph, std::size_t index, CUgraphNode node);
-// A node was changed that the executable is not known to have: one in a condition's body. Under the session's lock.
+std::vector<GraphNode> nodes_of_body(Call& call, CUgraph body); // of a condition
+// What the opaque kernel reaches that is this node of the graph, is known of the node that it is made of, if that was
+// captured. Under the session's lock.
+void made_of(Session& session, const Executable& graph, const GraphNode& made, CUgraphNode node);
+// A node was changed that the executable is not known to have. Under the session's lock.
 void changed_unseen(Session& session, CUgraphExec executable);
 // The program's own kernels, in place of clones, in a graph and its child graphs; false: it has none. Says that the
 // driver did not take the clones.

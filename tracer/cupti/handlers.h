@@ -47,7 +47,6 @@ struct Call {
     return session.captures().load(std::memory_order_relaxed) > 0 && is_captured(handle);
   }
   bool is_captured(CUstream handle) const; // the driver says so: it is asked while there are captures
-  bool into_body(CUstream handle) const; // of a stream that is captured: into the body of a condition
   CUgraphNode captured_node(CUstream handle) const; // likewise: what the call just made; null: not known
 };
 

@@ -135,6 +135,11 @@ class Journal {
   void has_gaps() { gaps_ = true; }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
   void push(CapturedKernel kernel) { push(Item(std::make_unique<CapturedKernel>(std::move(kernel)))); }
+  // Who is being written asks what an opaque kernel reaches that is a node of the graph whose launch this is; null: not
+  // known.
+  const NodeFootprints::Footprint* node_reaches(std::uint32_t node) const {
+    return node_footprints_.of(executable_, node);
+  }
   void push(trace::Module module) { push(Item(std::make_unique<trace::Module>(std::move(module)))); }
 
   // Writes what can be written. last_chance: nothing more arrives; launches write what they have.

@@ -86,12 +86,17 @@ void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
   arguments_of(kernel, p.kernelParams, p.extra, arguments);
   to.control = 0;
   to.reaches_host = reaches_host(session, arguments);
+  std::vector<std::uint64_t> reached;
+  {
+    std::lock_guard hold(session.lock);
+    reached = footprint(session, kernel, launch.grid.x, arguments);
+  }
   if (kernel.is_clone && p.kernelParams) {
     to.control = control_of(p, kernel);
+    to.reached = std::move(reached);
     launch.instrumented = true;
   } else {
-    std::lock_guard hold(session.lock);
-    launch.footprint = footprint(session, kernel, launch.grid.x, arguments);
+    launch.footprint = std::move(reached);
     to.hash = NodeFootprints::hash(kernel.name, arguments);
   }
   launch.arguments = session.writer().bytes(arguments);
@@ -218,18 +223,19 @@ void changed(Call& call, CUgraphExec executable, CUgraphNode handle, const CUDA_
     node->control = made.control;
     node->kernel = made.kernel;
     node->hash = made.hash;
+    node->reached = std::move(made.reached);
     node->reaches_host = made.reaches_host;
     Executable& graph = call.session.executables[executable];
     const auto now = reinterpret_cast<CUgraphNode>(node);
     reaches(call, now, params);
-    made_of(call.session, graph, std::size_t(node - graph.nodes.data()), now);
+    made_of(call.session, graph, *node, now);
     call.session.journal().push(Journal::CapturedGone{now});
   } else {
     changed_unseen(call.session, executable);
   }
 }
 
-// Of a node in a condition's body nobody reads what a clone would write.
+// Of a node that is not known nobody reads what a clone would write.
 bool is_followed(Call& call, CUgraphExec executable, CUgraphNode handle) {
   std::lock_guard hold(call.session.lock);
   return call.session.node_of(executable, handle) != nullptr;
@@ -241,7 +247,7 @@ void give_clone(Call& call, CUgraphExec executable, CUgraphNode handle, Params*&
   if (is_followed(call, executable, handle)) give_clone(call, params);
 }
 
-// Calls each(node, its parameters, the kernel) for the kernels of a graph and of its child graphs.
+// Calls each(node, its parameters, the kernel) for the kernels of a graph, its child graphs and its conditions' bodies.
 template <typename Each>
 void each_kernel_node(Call& call, CUgraph graph, int depth, Each&& each) {
   const Driver& d = driver();
@@ -258,6 +264,9 @@ void each_kernel_node(Call& call, CUgraph graph, int depth, Each&& each) {
     d.cuGraphNodeGetType(node, &type);
     if (type == CU_GRAPH_NODE_TYPE_GRAPH && d.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
       each_kernel_node(call, child, depth + 1, each);
+    if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+      for (const CUgraph body : call.session.bodies_of(node)) each_kernel_node(call, body, depth + 1, each);
+    }
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || d.cuGraphKernelNodeGetParams_v2(node, &params) != CUDA_SUCCESS) continue;
     each(node, params,
          call.session.modules().kernel(handle_of(params), nullptr, params.ctx ? params.ctx : call.context));
@@ -369,9 +378,9 @@ namespace {
 bool is_kernel(const CUgraphNodeParams* params) { return params && params->type == CU_GRAPH_NODE_TYPE_KERNEL; }
 
 template <typename Again>
-void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphNode* node, Again&& again) {
-  if (!call.exit && !call.session.known_body(graph)) return give_clone(call, params);
-  if (call.exit) give_own(call, params, again);
+void added(Call& call, CUgraphNodeParams*& params, const CUgraphNode* node, Again&& again) {
+  if (!call.exit) return give_clone(call, params);
+  give_own(call, params, again);
   if (!call.done() || !params) return;
   if (node && is_kernel(params)) return reaches(call, *node, kernel_of(*params));
   if (node && params->type == CU_GRAPH_NODE_TYPE_GRAPH) return part_added(call, *node);
@@ -385,21 +394,20 @@ void added(Call& call, CUgraph graph, CUgraphNodeParams*& params, const CUgraphN
 } // namespace
 
 void add_kernel_node(Call& call, cuGraphAddKernelNode_v2_params& p) {
-  if (!call.exit && !call.session.known_body(p.hGraph)) give_clone(call, p.nodeParams);
-  if (!call.exit) return;
+  if (!call.exit) return give_clone(call, p.nodeParams);
   give_own(call, p.nodeParams, [&] {
     return driver().cuGraphAddKernelNode_v2(p.phGraphNode, p.hGraph, p.dependencies, p.numDependencies, p.nodeParams);
   });
   if (call.done() && p.phGraphNode && p.nodeParams) reaches(call, *p.phGraphNode, *p.nodeParams);
 }
 void add_any_node(Call& call, cuGraphAddNode_params& p) {
-  added(call, p.hGraph, p.nodeParams, p.phGraphNode, [&] {
+  added(call, p.nodeParams, p.phGraphNode, [&] {
     return driver().cuGraphAddNode_v2(p.phGraphNode, p.hGraph, p.dependencies, nullptr, p.numDependencies,
                                       p.nodeParams);
   });
 }
 void add_any_node_with_edges(Call& call, cuGraphAddNode_v2_params& p) {
-  added(call, p.hGraph, p.nodeParams, p.phGraphNode, [&] {
+  added(call, p.nodeParams, p.phGraphNode, [&] {
     return driver().cuGraphAddNode_v2(p.phGraphNode, p.hGraph, p.dependencies, p.dependencyData, p.numDependencies,
                                       p.nodeParams);
   });
@@ -410,16 +418,13 @@ void add_child_node(Call& call, cuGraphAddChildGraphNode_params& p) {
 void clone_graph(Call& call, cuGraphClone_params& p) {
   if (call.done() && p.phGraphClone) copied(call, *p.phGraphClone);
 }
-// Which graph the node is of is not known.
 void change_kernel_node(Call& call, cuGraphKernelNodeSetParams_v2_params& p) {
-  if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
-  if (!call.exit) return;
+  if (!call.exit) return give_clone(call, p.nodeParams);
   give_own(call, p.nodeParams, [&] { return driver().cuGraphKernelNodeSetParams_v2(p.hNode, p.nodeParams); });
   if (call.done() && p.nodeParams) reaches(call, p.hNode, *p.nodeParams);
 }
 void change_any_node(Call& call, cuGraphNodeSetParams_params& p) {
-  if (!call.exit && !call.session.has_bodies()) give_clone(call, p.nodeParams);
-  if (!call.exit) return;
+  if (!call.exit) return give_clone(call, p.nodeParams);
   give_own(call, p.nodeParams, [&] { return driver().cuGraphNodeSetParams(p.hNode, p.nodeParams); });
   if (call.done() && is_kernel(p.nodeParams)) reaches(call, p.hNode, kernel_of(*p.nodeParams));
 }

@@ -129,8 +129,7 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   const bool captured = call.captured(stream);
   // Without its parameters the call is about to fail.
   const bool whole = parameters || extra || (kernel.instrumented && kernel.instrumented->parameters == 0);
-  bool record =
-      kernel.instrumented && whole && !(captured && call.into_body(stream)) && session.recorder().wants(kernel.name);
+  bool record = kernel.instrumented && whole && session.recorder().wants(kernel.name);
   if (launch->cluster.count() == 1) launch->cluster = record ? own_cluster(kernel, f) : compiled_cluster(kernel);
   record = record && fits(session, kernel, *launch) &&
            session.recorder().control(call.context, kernel, pending.parameter, captured);

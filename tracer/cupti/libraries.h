@@ -125,6 +125,7 @@ namespace deadheat::cupti {
   X(cuGraphExecDestroy) \
   X(cuEventCreate) \
   X(cuEventRecord) \
+  X(cuEventQuery) \
   X(cuEventDestroy_v2) \
   X(cuStreamWaitEvent)
 // clang-format on

@@ -28,6 +28,7 @@ class RecordedLaunch final : public Awaited {
 
  private:
   friend class Recorder;
+  friend class ConditionRun;
   Session& session_;
   device_log::Shape shape_;
   struct Arrived { // whole segments, of one round

@@ -149,7 +149,8 @@ void Recorder::cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunc
 }
 
 void Recorder::over(std::uint32_t control, const Controlled& controlled) {
-  if (!controlled.again || (controlled.holders == 0 && controlled.launches.empty())) ended(control);
+  const bool goes_on = controlled.holders > 0 || !controlled.launches.empty() || controlled.turns;
+  if (!controlled.again || !goes_on) ended(control);
 }
 
 void Recorder::also_has(std::uint32_t control) {
@@ -164,7 +165,7 @@ void Recorder::no_longer_has(std::uint32_t control) {
   std::lock_guard hold(lock_);
   const auto found = controls_.find(control);
   if (found == controls_.end() || !found->second.again || found->second.holders == 0) return;
-  if (--found->second.holders == 0 && found->second.launches.empty()) ended(control);
+  if (--found->second.holders == 0) over(control, found->second);
 }
 
 // Its segments can still be told for a while.
@@ -252,6 +253,7 @@ void Recorder::run() {
         if (!std::exchange(relaxed, true)) Relaxed::from_now_on(); // the program may capture meanwhile
         std::lock_guard one(draining_);
         for (auto& [context, b] : buffers_) any |= b && drain(*b);
+        end_turns();
       }
       session_.journal().pump(session_.writer());
       const auto now = std::chrono::steady_clock::now();

@@ -32,6 +32,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tracer/cupti/body_turns.h"
 #include "tracer/cupti/journal.h"
 #include "tracer/cupti/modules.h"
 #include "tracer/cupti/recorded_launch.h"
@@ -81,6 +82,14 @@ class Recorder {
   // A launch that will write under that number; after the ones before it.
   std::shared_ptr<RecordedLaunch> expect(std::uint32_t control, const device_log::Shape& shape);
   void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch); // it was not made
+  // A graph is launched of which bodies of conditional nodes have kernels with these numbers: whatever turns they make
+  // are its, until it ends. Where an earlier launch with such may not be over, both are spoiled (body_turns.h).
+  void expect(const std::shared_ptr<BodyTurns>& turns);
+  // It was launched, and an event was recorded behind it; null: none could be. Or it was not launched.
+  void ends_with(const std::shared_ptr<BodyTurns>& turns, CUevent end);
+  void not_launched(const std::shared_ptr<BodyTurns>& turns);
+  // Waits until no launch with kernels of these numbers is under way, as long as there is sense in it; false: one is.
+  bool let_end(const std::vector<std::uint32_t>& controls);
   // Another graph's node, or executable, has the number of a node, or one that had it is gone: whoever asked for it is
   // the first. Where more may have it than is known, it is kept for ever.
   void also_has(std::uint32_t control);
@@ -103,7 +112,7 @@ class Recorder {
   bool end_launches(const Buffers& buffers); // nothing more comes from them; true: something was expected
   void say_budget();
   void segment(const device_log::SegmentHeader& header, std::uint64_t bytes, const std::uint8_t* at,
-               std::uint32_t round);
+               std::uint32_t round, std::uint64_t position);
   const ptx::Segment* segment_of(const device_log::SegmentHeader& header);
 
   Session& session_;
@@ -117,12 +126,22 @@ class Recorder {
     bool again = false; // of a graph's node
     const Buffers* buffers = nullptr;
     std::vector<std::shared_ptr<RecordedLaunch>> launches;
+    std::shared_ptr<KernelTurns> turns; // of a node in a condition's body, while its graph runs
     std::uint32_t holders = 1; // of a graph's node: nodes and executables; 0: it will not be launched any more
     std::size_t launch_of(
         std::uint32_t block) const; // whose a segment is that comes now; of `launches`, which has some
   };
   std::map<std::uint32_t, Controlled> controls_;
   void over(std::uint32_t control, const Controlled& controlled); // one of its launches; under lock_
+  std::vector<std::shared_ptr<BodyTurns>> turning_; // that are not over; under lock_
+  // Of a body's kernel: the turn that a segment belongs to, which may be a new one.
+  std::size_t turn_of(const Controlled& controlled, const device_log::SegmentHeader& header, std::uint64_t position);
+  void leave(const BodyTurns& turns); // its kernels' segments are nobody's; under lock_
+  void end_turns(); // of graphs that have ended; with the drain's lock
+  bool has_ended(BodyTurns& turns);
+  // What came of a launch, of which so many threads have ended; true: all have.
+  bool keep(RecordedLaunch& launch, const device_log::SegmentHeader& header, const Code& code, std::uint64_t bytes,
+            const std::uint8_t* at, std::uint32_t round);
   std::deque<std::uint32_t> ended_;
   std::uint32_t next_control_ = 1;
   std::uint64_t matched_ = 0, kept_bytes_ = 0;

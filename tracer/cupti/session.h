@@ -164,12 +164,10 @@ class Session {
   std::unordered_map<CUgraphExec, Executable> executables; // instantiated graphs
   GraphNode* node_of(CUgraphExec executable, CUgraphNode handle); // null: not known
   std::uint32_t next_graph = 1;
-  // Bodies of conditions, which run as often as kernels say: nothing waits there for what kernels write.
+  // Bodies of conditions.
   void has_body(CUgraphNode condition, CUgraph body);
   void no_condition(CUgraphNode node); // it is gone
   std::vector<CUgraph> bodies_of(CUgraphNode condition); // empty: they are not known
-  bool has_bodies() const { return has_bodies_.load(std::memory_order_relaxed); }
-  bool known_body(CUgraph graph);
   device_log::TensorMaps tensor_maps; // locks for itself
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
@@ -233,9 +231,7 @@ class Session {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> default_streams_; // (device, thread or 0) → id
   std::map<std::uint32_t, std::uint32_t> host_streams_; // by device: of what the host itself does; of own_stream()
   std::unordered_map<CUevent, std::uint32_t> events_;
-  std::unordered_set<CUgraph> bodies_;
   std::unordered_map<CUgraphNode, std::vector<CUgraph>> conditions_; // by their nodes
-  std::atomic<bool> has_bodies_{false};
   struct EventRecord {
     std::uint32_t operation = 0, stream = 0;
   };

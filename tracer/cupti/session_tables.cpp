@@ -326,23 +326,17 @@ void Session::no_condition(CUgraphNode node) {
 
 void Session::has_body(CUgraphNode condition, CUgraph body) {
   std::lock_guard hold(lock);
-  bodies_.insert(body);
   conditions_[condition].push_back(body);
-  has_bodies_ = true;
-}
-
-bool Session::known_body(CUgraph graph) {
-  if (!has_bodies()) return false;
-  std::lock_guard hold(lock);
-  return bodies_.count(graph) > 0;
 }
 
 GraphNode* Session::node_of(CUgraphExec executable, CUgraphNode handle) {
   const auto found = executables.find(executable);
   if (found == executables.end()) return nullptr;
-  std::vector<GraphNode>& nodes = found->second.nodes;
-  const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const GraphNode& n) { return n.handle == handle; });
-  return node == nodes.end() ? nullptr : &*node;
+  GraphNode* known = nullptr;
+  each_node(found->second.nodes, [&](GraphNode& node) {
+    if (node.handle == handle && !known) known = &node;
+  });
+  return known;
 }
 
 void Session::record_event(std::uint32_t event, std::uint32_t stream) {
