@@ -26,6 +26,7 @@
 #   assembler  modules are assembled by a process of its own, over whose crash the job runs on (assembler.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it
 #              (windows.py; the traces go to $OUT/windows where OUT is set, for `windows.py --replay` elsewhere)
+#   conditions graphs whose bodies run as the device decides: WHILE, IF and SWITCH nodes (conditions.py)
 #   faults     the training job with faults planted, one at a time
 #   frameworks jobs whose kernels frameworks make and load: torch.compile, its CUDA graphs, JAX, Triton (frameworks.py)
 #   compilers  jobs whose kernels are compiled while they run: CuPy, PyTorch, cuda.core, nvcc (compilers.py)
@@ -38,10 +39,10 @@
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-first=programs,races,faults,agents,unusual,busy,assembler
+first=programs,races,conditions,faults,agents,unusual,busy,assembler
 second=kernels,training,windows,times,frameworks,compilers
 only=$second,$first
-parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,faults,frameworks,compilers,survey,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,conditions,faults,frameworks,compilers,survey,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -128,6 +129,10 @@ windows() {
   compile window && compile graph_window || return
   python3 tests/gpu/windows.py --deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" \
     --binary "$work/window" --graph-binary "$work/graph_window" --programs "$build/tests/programs" --traces "${OUT:-$work}/windows"
+}
+conditions() {
+  compile conditions || return
+  python3 tests/gpu/conditions.py "${tools[@]}" --binary "$work/conditions"
 }
 frameworks() {
   needs_torch || return 0
