@@ -65,22 +65,26 @@ Expected<void> explore(const std::string& trace, Analysis& analysis, const Judge
   if (options.explore == 0) return {};
   const bool terminal = isatty(STDERR_FILENO);
   std::uint64_t explored = 0;
-  Expected<void> done = search::explore(trace, options.explore, options.seed, options.exploring_seconds,
-                                        [&](std::uint64_t number, const std::string& run) -> Expected<void> {
-                                          if (terminal)
-                                            std::cerr << "\r\033[Kexploring schedule " << number << " of "
-                                                      << options.explore << std::flush;
-                                          Expected<Analysis> found = analyze(run, analyzing);
-                                          if (!found) return found.error();
-                                          explored = number;
-                                          merge(analysis, std::move(*found), number);
-                                          return {};
-                                        });
+  Expected<std::uint64_t> done = search::explore(trace, options.explore, options.seed, options.exploring_seconds,
+                                                 [&](std::uint64_t number, const std::string& run) -> Expected<void> {
+                                                   if (terminal)
+                                                     std::cerr << "\r\033[Kexploring schedule " << number << " of "
+                                                               << options.explore << std::flush;
+                                                   Expected<Analysis> found = analyze(run, analyzing);
+                                                   if (!found) return found.error();
+                                                   explored = number;
+                                                   merge(analysis, std::move(*found), number);
+                                                   return {};
+                                                 });
   if (terminal) std::cerr << "\r\033[K";
   if (done && explored < options.explore)
     analysis.warnings.push_back("explored " + std::to_string(explored) + " of " + std::to_string(options.explore) +
                                 " schedules: --explore-seconds were over");
-  return done;
+  if (done && *done)
+    analysis.warnings.push_back("of " + std::to_string(*done) +
+                                " explored schedules only the part was looked at up to " +
+                                "where a condition of a graph was another than in the recorded run");
+  return done ? Expected<void>() : Expected<void>(done.error());
 }
 
 #else

@@ -9,13 +9,14 @@
 
 namespace deadheat::search {
 
-Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
-                       const std::function<Expected<void>(std::uint64_t, const std::string&)>& each) {
+Expected<std::uint64_t> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
+                                const std::function<Expected<void>(std::uint64_t, const std::string&)>& each) {
   const auto begin = std::chrono::steady_clock::now();
   Expected<Session> session = Session::open(trace);
   if (!session) return session.error();
   Expected<Run> natural = session->run(Schedule{});
   if (!natural) return natural.error();
+  std::uint64_t parted = 0;
   const std::uint64_t budget = hang_budget(natural->choices.visible);
   for (std::uint64_t number = 0; number < count; ++number) {
     if (seconds > 0 && std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) break;
@@ -23,10 +24,12 @@ Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint6
     if (!directory) return directory.error();
     const std::string recorded = directory->path() + "/explored.deadheat";
     const Schedule schedule = nth_schedule(number, seed, natural->choices.visible);
-    if (Expected<void> done = session->record(schedule, recorded, budget); !done) return done;
-    if (Expected<void> done = each(number + 1, recorded); !done) return done;
+    Expected<bool> followed = session->record(schedule, recorded, budget);
+    if (!followed) return followed.error();
+    parted += !*followed;
+    if (Expected<void> done = each(number + 1, recorded); !done) return done.error();
   }
-  return {};
+  return parted;
 }
 
 } // namespace deadheat::search

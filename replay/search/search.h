@@ -42,9 +42,10 @@ Expected<void> measure_precision(const std::string& trace, Analysis& analysis, c
 
 // Runs the trace under `count` schedules (schedules.h), each recorded into a trace of its own, which `each` gets with
 // the schedule's number, from 1, and which is gone afterwards. Control flow that depends on the order hides races from
-// a single run. No schedule begins after `seconds`; 0: no limit.
-Expected<void> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
-                       const std::function<Expected<void>(std::uint64_t, const std::string&)>& each);
+// a single run. No schedule begins after `seconds`; 0: no limit. Returns how many of the traces end early, where a
+// condition of a graph was another than in the recorded run.
+Expected<std::uint64_t> explore(const std::string& trace, std::uint64_t count, std::uint64_t seed, double seconds,
+                                const std::function<Expected<void>(std::uint64_t, const std::string&)>& each);
 
 // Runs the trace under `count` schedules with store histories on, races or not: how many outputs are there? No schedule
 // begins after `seconds`; 0: no limit.

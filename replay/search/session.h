@@ -76,8 +76,9 @@ class Session {
   const Site* site(std::uint32_t module, std::uint32_t site) const;
 
   // Executes the commands under `schedule` and records every access into a trace of its own. A run that faults or hangs
-  // leaves what it recorded.
-  Expected<void> record(const Schedule& schedule, const std::string& directory, std::uint64_t budget = 0) const;
+  // leaves what it recorded; so does one in which a condition of a graph is another than in the recorded run, since
+  // from there on something else would have run. That is what false says.
+  Expected<bool> record(const Schedule& schedule, const std::string& directory, std::uint64_t budget = 0) const;
 
   const Outputs& recorded() const { return recorded_; } // what the host received when the trace was made
   bool broke_off() const { return broke_off_; } // a fault or a hang ended the recorded run

@@ -1,8 +1,10 @@
 // Runs of a session: what the host receives under a schedule.
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "deadheat/address.h"
+#include "deadheat/conditions.h"
 #include "replay/device/fault_text.h"
 #include "replay/device/trace_sink.h"
 #include "replay/engine/tables.h"
@@ -99,6 +101,42 @@ bool departs(const Output& output, const Outputs& reference) {
   return false;
 }
 
+// Records until a condition of a graph is another than in the recorded run.
+class UntilParted final : public device::Sink {
+ public:
+  UntilParted(device::Sink& sink, const Outputs& recorded, std::set<std::uint32_t> conditions)
+      : sink_(sink), recorded_(recorded), conditions_(std::move(conditions)) {}
+  void record(const trace::Record& record) override {
+    const auto* read = std::get_if<trace::HostRead>(&record);
+    if (read && conditions_.count(read->operation))
+      parted_ |= departs({read->operation, read->address, read->data.inlined}, recorded_);
+    if (!parted_) sink_.record(record);
+  }
+  void weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) override {
+    if (!parted_) sink_.weak_accesses(warp, module, logs);
+  }
+  trace::Bytes keep(const void* data, std::uint64_t size) override { return sink_.keep(data, size); }
+  trace::BlobHash keep_blob(const void* data, std::uint64_t size) override { return sink_.keep_blob(data, size); }
+
+  bool parted() const { return parted_; }
+
+ private:
+  device::Sink& sink_;
+  const Outputs& recorded_;
+  const std::set<std::uint32_t> conditions_;
+  bool parted_ = false;
+};
+
+std::set<std::uint32_t> conditions_of(const Commands& commands) {
+  std::set<std::uint32_t> reads;
+  for (const auto& command : commands) {
+    const auto* operation = std::get_if<trace::Operation>(command.get());
+    const auto* copy = operation ? std::get_if<trace::Copy>(&operation->what) : nullptr;
+    if (copy && copy->api == condition_read) reads.insert(operation->id);
+  }
+  return reads;
+}
+
 constexpr const char* hold_troubles[] = {
     "neither access was reached under this schedule",
     "one of the two accesses was not reached under this schedule: control flow depends on the order",
@@ -120,12 +158,13 @@ device::DeviceOptions Session::device_options(const Schedule& schedule, std::uin
   return options;
 }
 
-Expected<void> Session::record(const Schedule& schedule, const std::string& directory, std::uint64_t budget) const {
+Expected<bool> Session::record(const Schedule& schedule, const std::string& directory, std::uint64_t budget) const {
   Expected<std::unique_ptr<device::TraceSink>> sink = device::TraceSink::create(directory, process_);
   if (!sink) return sink.error();
   device::DeviceOptions options = device_options(schedule, budget);
   options.record_accesses = true;
-  options.sink = sink->get();
+  UntilParted until(**sink, recorded_, conditions_of(commands_));
+  options.sink = &until;
   {
     Expected<std::unique_ptr<device::Device>> device = device::Device::create(options);
     if (!device) return device.error();
@@ -139,7 +178,8 @@ Expected<void> Session::record(const Schedule& schedule, const std::string& dire
     }
     if (progress != device::Progress::fault && progress != device::Progress::hang) (*device)->drain();
   }
-  return (*sink)->finish(0);
+  if (Expected<void> finished = (*sink)->finish(0); !finished) return finished.error();
+  return !until.parted();
 }
 
 std::string Session::text_of(const trace::MemoryError& fault) const {

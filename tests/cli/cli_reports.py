@@ -76,6 +76,12 @@ class Reports(Case):
         self.assertEqual(status, 1, err)
         self.assertIn(b"the same bits", out)
 
+    def test_explored_decisions(self):
+        """Bodies of graphs' conditions accuse nobody in schedules in which they would not have run."""
+        status, _, err = self.deadheat("check", "--explore", "8", "--json", "report", "--", program("decides"))
+        self.assertEqual((status, self.json("report")["races"]), (0, []), err)
+        self.assertRegex(err, r"of \d+ explored schedules only the part was looked at up to where a condition of a graph")
+
     def test_every_schedule_of_a_small_run(self):
         self.record(twin("global_dead_write.racy"))
 

@@ -29,6 +29,8 @@ CASES = [
     ("stream_two_kernels", SHOWN, "gates", None),
     ("stream_copy_overlap", SHOWN, "gates", "b"),
     ("stream_graph_edge", SHOWN, "gates", None),
+    ("stream_while", SHOWN, "gates", None),
+    ("stream_if_else", SHOWN, "gates", None),
     # The embedded device begins a dependent launch late, when nothing of the one before it can run; a GPU does not.
     ("stream_dependent_launch", SAME, "delays", None),
     ("stream_symbol", SHOWN, "gates", None),
