@@ -160,6 +160,17 @@ def conditions_without_an_end(case):
 
 
 @over_embedded
+def conditions_that_go_on(case):
+    """A job that ends while its graph runs: what the bodies did until then is in the trace, the last turn as far as it came."""
+    done = case.device("while_leaves", "0", job="graph_job", variables={"EMBEDDED_LATE_GRAPHS": "1"})
+    assert (done.returncode, done.stderr) == (0, ""), done
+    summary = case.analysis()["summary"]
+    assert summary["instrumented"] > 4 and summary["opaque"] == 0 and not summary["complete"], (summary, case.dump())
+    assert summary["accesses"] >= summary["instrumented"] // 2 * 66, summary
+    assert not case.analysis()["races"] and "a graph did not end" in case.dump(), case.dump()
+
+
+@over_embedded
 def many_turns(case):
     report = graph(case, "while_many", 0)
     assert (report["summary"]["launches"], report["summary"]["accesses"]) == (2000, 66000), report["summary"]
@@ -213,5 +224,5 @@ def changed_bodies_of_conditions(case):
 
 cases = [functions_of_graphs, changed_functions_of_graphs, events_of_graphs, memory_of_graphs, refused_kernels_of_graphs, kernels_of_graphs,
          refills_of_graphs,
-         graph_that_is_not_launched, graphs_that_are_destroyed, bodies_of_conditions, launches_of_conditions, conditions_without_an_end,
+         graph_that_is_not_launched, graphs_that_are_destroyed, bodies_of_conditions, launches_of_conditions, conditions_without_an_end, conditions_that_go_on,
          many_turns, nested_conditions, bodies_that_do_not_run, opaque_bodies_of_conditions, changed_bodies_of_conditions]

@@ -24,6 +24,7 @@
 //            races  another stream writes the same   edge  the body's two kernels are not ordered, and write the same
 //            set    the executable's kernel that writes is changed to write elsewhere   twice  launched twice at once
 //            many   1000 turns                          behind  a kernel behind the loop writes the same
+//            leaves while the graph runs, which makes a billion turns
 // nested     in each of four turns a kernel chooses which of two bodies runs, or none
 // either     the second of two bodies runs
 // often      graphs that are captured, cloned, instantiated and destroyed over and over; EARLY 1: while they run.
@@ -347,7 +348,7 @@ struct Job {
     const CUgraphConditionalHandle again = handle(made, 1);
     CUgraph* bodies = nullptr;
     const CUfunction fill = function("fill"), count = function("count");
-    const unsigned turns = has("many") ? 1000 : 3;
+    const unsigned turns = has("many") ? 1000 : has("leaves") ? 1 << 30 : 3;
     CHECK(cuMemsetD32Async(memory + 2048, has("twice") ? 2 * turns : turns, 1, one));
     CHECK(cuStreamSynchronize(one));
     const CUgraphNode loop = condition(made, nullptr, again, CU_GRAPH_COND_TYPE_WHILE, 1, bodies);
@@ -372,6 +373,11 @@ struct Job {
     if (has("set")) CHECK(cuGraphExecKernelNodeSetParams_v2(executable, writes, &elsewhere));
     CHECK(cuGraphLaunch(executable, one));
     if (has("twice")) CHECK(cuGraphLaunch(executable, one));
+    if (has("leaves")) {
+      usleep(300'000);
+      std::printf("done\n");
+      std::exit(0);
+    }
     CHECK(cuMemsetD32Async(memory, 1, 32, has("races") ? other : one));
   }
 

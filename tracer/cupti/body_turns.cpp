@@ -58,6 +58,13 @@ void Recorder::not_launched(const std::shared_ptr<BodyTurns>& turns) {
   turns->over = true;
 }
 
+void Recorder::cut_off(const BodyTurns& turns) {
+  std::lock_guard hold(lock_);
+  leave(turns);
+  for (const auto& [control, kernel] : turns.kernels)
+    std::replace(kernel->began.begin(), kernel->began.end(), std::uint64_t(0), ~std::uint64_t(0)); // not yet seen: last
+}
+
 void Recorder::leave(const BodyTurns& turns) {
   for (const auto& [control, kernel] : turns.kernels) {
     const auto found = controls_.find(control);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tracer/cupti/recorder.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -54,24 +55,24 @@ ConditionRun::ConditionRun(Session& session, const GraphNode& node, trace::Opera
 }
 
 const KernelTurns* ConditionRun::turns_of(const GraphNode& kernel) const {
+  if (!is_recorded(kernel)) return nullptr;
   for (const auto& [control, turns] : turns_->kernels) {
     if (control == kernel.control) return turns.get();
   }
   return nullptr;
 }
 
-const GraphNode* ConditionRun::counting(const std::vector<GraphNode>& body) const {
-  const auto found = std::find_if(body.begin(), body.end(), is_recorded);
-  return found == body.end() ? nullptr : &*found;
-}
-
 std::vector<ConditionRun::Run> ConditionRun::runs_of(const GraphNode& condition) const {
   std::vector<Run> runs;
   for (std::size_t body = 0; body < condition.bodies.size(); ++body) {
-    const GraphNode* const kernel = counting(condition.bodies[body]);
-    const KernelTurns* const turns = kernel ? turns_of(*kernel) : nullptr;
-    for (std::size_t turn = 0; turns && turn < turns->turns.size(); ++turn)
-      runs.push_back({body, turn, turns->began[turn]});
+    const std::size_t first = runs.size();
+    for (const GraphNode& node : condition.bodies[body]) {
+      const KernelTurns* const turns = turns_of(node);
+      for (std::size_t turn = 0; turns && turn < turns->turns.size(); ++turn) {
+        if (runs.size() == first + turn) runs.push_back({body, turn, turns->began[turn]});
+        runs[first + turn].began = std::min(runs[first + turn].began, turns->began[turn]);
+      }
+    }
   }
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.began < b.began; });
   return runs;
@@ -80,7 +81,7 @@ std::vector<ConditionRun::Run> ConditionRun::runs_of(const GraphNode& condition)
 std::optional<std::size_t> ConditionRun::turn_around(const std::vector<GraphNode>& body, std::size_t condition,
                                                      const Run& run) const {
   for (std::size_t i = 0; i < body.size(); ++i) {
-    const KernelTurns* const turns = is_recorded(body[i]) ? turns_of(body[i]) : nullptr;
+    const KernelTurns* const turns = turns_of(body[i]);
     if (!turns) continue;
     const bool before = depends(body, condition, i);
     if (!before && !depends(body, i, condition)) continue;
@@ -92,15 +93,36 @@ std::optional<std::size_t> ConditionRun::turn_around(const std::vector<GraphNode
   return std::nullopt;
 }
 
-// A body runs as a whole: its kernels as often as each other.
+const ConditionRun::Nested& ConditionRun::nested(const std::vector<GraphNode>& around, std::size_t at) {
+  const auto [place, fresh] = nested_.try_emplace(around[at].number);
+  Nested& found = place->second;
+  if (!fresh) return found;
+  found.told = can_tell_turns(around[at]);
+  for (const Run& run : runs_of(around[at])) {
+    const std::optional<std::size_t> turn = turn_around(around, at, run);
+    found.told &= turn.has_value();
+    if (turn) found.runs.emplace_back(*turn, run);
+  }
+  found.told &= std::is_sorted(found.runs.begin(), found.runs.end(),
+                               [](const auto& a, const auto& b) { return a.first < b.first; });
+  return found;
+}
+
 bool ConditionRun::agrees(const std::vector<GraphNode>& nodes) const {
-  const GraphNode* const first = counting(nodes);
-  const KernelTurns* const expected = first ? turns_of(*first) : nullptr;
+  std::optional<std::size_t> expected;
   return std::all_of(nodes.begin(), nodes.end(), [&](const GraphNode& node) {
-    const KernelTurns* const turns = is_recorded(node) ? turns_of(node) : expected;
-    const bool as_often = !expected || (turns && turns->turns.size() == expected->turns.size());
-    return as_often && std::all_of(node.bodies.begin(), node.bodies.end(),
-                                   [&](const std::vector<GraphNode>& body) { return agrees(body); });
+    const KernelTurns* const turns = turns_of(node);
+    if (turns && !expected) expected = turns->turns.size();
+    return (!turns || turns->turns.size() == *expected) &&
+           std::all_of(node.bodies.begin(), node.bodies.end(),
+                       [&](const std::vector<GraphNode>& body) { return agrees(body); });
+  });
+}
+
+bool ConditionRun::has_ended(const std::vector<GraphNode>& body, std::size_t turn) const {
+  return std::all_of(body.begin(), body.end(), [&](const GraphNode& node) {
+    const KernelTurns* const turns = turns_of(node);
+    return !turns || turn < turns->first_open;
   });
 }
 
@@ -122,18 +144,21 @@ void ConditionRun::write_opaque(trace::TraceWriter& writer, trace::Operation ope
   writer.write(trace::OperationEnd{operation.id});
 }
 
+std::uint32_t ConditionRun::write_marker(const GraphNode& node, Operations after, trace::TraceWriter& writer) {
+  const trace::Operation marker = operation_of(node, std::move(after));
+  writer.write(marker);
+  return marker.id;
+}
+
 std::uint32_t ConditionRun::write_node(const GraphNode& node, std::size_t turn, Operations after,
                                        trace::TraceWriter& writer) {
+  if (!has_effects(node)) return write_marker(node, std::move(after), writer); // empty, or switched off
   trace::Operation operation = operation_of(node, std::move(after));
   const std::uint32_t id = operation.id;
-  if (!has_effects(node)) { // an empty one, or one that is switched off
-    writer.write(operation);
-    return id;
-  }
   operation.what = node.what;
   RecordedLaunch* recorded = nullptr;
   if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
-    const KernelTurns* const turns = is_recorded(node) ? turns_of(node) : nullptr;
+    const KernelTurns* const turns = turns_of(node);
     recorded = turns ? turns->turns[turn].get() : nullptr;
     operation.launch = session_.next_launch();
     launch->programmatic = node.programmatic && recorded;
@@ -152,18 +177,14 @@ std::uint32_t ConditionRun::write_node(const GraphNode& node, std::size_t turn, 
 std::uint32_t ConditionRun::write_condition(const std::vector<GraphNode>& around, std::size_t at, std::size_t turn,
                                             Operations after, trace::TraceWriter& writer) {
   const GraphNode& node = around[at];
-  bool told = can_tell_turns(node);
-  std::vector<Run> runs = runs_of(node);
-  std::erase_if(runs, [&](const Run& run) {
-    const std::optional<std::size_t> its = turn_around(around, at, run);
-    told &= its.has_value();
-    return its != turn;
-  });
-  if (told) {
+  const Nested& its = nested(around, at);
+  if (its.told) {
+    std::vector<Run> runs;
+    auto next = std::lower_bound(its.runs.begin(), its.runs.end(), turn,
+                                 [](const auto& run, std::size_t before) { return run.first < before; });
+    for (; next != its.runs.end() && next->first == turn; ++next) runs.push_back(next->second);
     after = write_runs(node, runs, std::move(after), writer);
-    trace::Operation end = operation_of(node, std::move(after));
-    writer.write(end);
-    return end.id;
+    return write_marker(node, std::move(after), writer);
   }
   session_.incident("opaque",
                     "in which turns of a body a condition in it was true cannot be told: it counts as a kernel "
@@ -180,6 +201,7 @@ ConditionRun::Operations ConditionRun::write_turn(const std::vector<GraphNode>& 
                                                   const Operations& entry, trace::TraceWriter& writer) {
   Operations written, exits;
   std::vector<bool> inner(body.size());
+  const bool ended = has_ended(body, turn);
   for (std::size_t i = 0; i < body.size(); ++i) {
     Operations after = body[i].after.empty() ? entry : Operations{};
     for (std::uint32_t before : body[i].after) {
@@ -187,8 +209,11 @@ ConditionRun::Operations ConditionRun::write_turn(const std::vector<GraphNode>& 
       after.push_back(written[before]);
     }
     const bool condition = body[i].enabled && !body[i].bodies.empty();
-    written.push_back(condition ? write_condition(body, i, turn, std::move(after), writer)
-                                : write_node(body[i], turn, std::move(after), writer));
+    const KernelTurns* const turns = turns_of(body[i]);
+    const bool begun = ended || (condition && nested(body, i).told) || (turns && turn < turns->turns.size());
+    written.push_back(!begun      ? write_marker(body[i], std::move(after), writer)
+                      : condition ? write_condition(body, i, turn, std::move(after), writer)
+                                  : write_node(body[i], turn, std::move(after), writer));
   }
   for (std::size_t i = 0; i < body.size(); ++i) {
     if (!inner[i]) exits.push_back(written[i]);
@@ -205,24 +230,30 @@ ConditionRun::Operations ConditionRun::write_runs(const GraphNode& condition, co
 bool ConditionRun::write(trace::TraceWriter& writer, bool last_chance) {
   const bool over = turns_->over, spoiled = turns_->spoiled;
   if (!over && !spoiled && !last_chance) return false;
-  const bool whole = over && !spoiled;
-  const bool agree = whole && std::all_of(node_.bodies.begin(), node_.bodies.end(),
-                                          [&](const std::vector<GraphNode>& body) { return agrees(body); });
-  if (agree) {
-    trace::Operation end = operation_;
-    end.what = trace::Marker{};
-    end.node_dependencies = write_runs(node_, runs_of(node_), std::move(end.node_dependencies), writer);
-    writer.write(end);
+  if (!over && !spoiled) { // as far as it has come
+    session_.recorder().cut_off(*turns_);
+    session_.incident("lost",
+                      "a graph did not end, or its end was not seen: what bodies of its conditions did after "
+                      "that is missing");
+  } else if (spoiled) {
+    session_.incident("lost",
+                      "a graph was launched before it was known that its last launch was over, or accesses are "
+                      "missing: what bodies of its conditions did is not known");
+  }
+  const bool agree = over && std::all_of(node_.bodies.begin(), node_.bodies.end(),
+                                         [&](const std::vector<GraphNode>& body) { return agrees(body); });
+  if (over && !spoiled && !agree)
+    session_.incident("lost",
+                      "kernels of a condition's body did not run as often as each other: what it did is not "
+                      "known");
+  if (spoiled || (over && !agree)) {
+    write_opaque(writer, operation_);
     return true;
   }
-  session_.incident("lost",
-                    spoiled ? "a graph was launched before it was known that its last launch was over, or accesses "
-                              "are missing: what bodies of its conditions did is not known"
-                    : !over ? "a graph did not end, or its end was not seen: what bodies of its conditions did is "
-                              "missing"
-                            : "kernels of a condition's body did not run as often as each other: what it did is not "
-                              "known");
-  write_opaque(writer, operation_);
+  trace::Operation end = operation_;
+  end.what = trace::Marker{};
+  end.node_dependencies = write_runs(node_, runs_of(node_), std::move(end.node_dependencies), writer);
+  writer.write(end);
   return true;
 }
 

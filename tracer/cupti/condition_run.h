@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tracer/cupti/body_turns.h"
@@ -41,16 +42,22 @@ class ConditionRun final : public Awaited {
     std::size_t body = 0, turn = 0; // turn: among all of that body's
     std::uint64_t began = 0;
   };
-  const KernelTurns* turns_of(const GraphNode& kernel) const;
-  // Of a body its recorded kernel that counts for it; null: none.
-  const GraphNode* counting(const std::vector<GraphNode>& body) const;
+  struct Nested { // a condition in a body
+    bool told = true; // which turns its runs are in
+    std::vector<std::pair<std::size_t, Run>> runs; // with the turn of the body around; in order
+  };
+  const KernelTurns* turns_of(const GraphNode& kernel) const; // null: it is not recorded
   // All runs of the condition's bodies, in order.
   std::vector<Run> runs_of(const GraphNode& condition) const;
+  const Nested& nested(const std::vector<GraphNode>& around, std::size_t condition);
   // How often the body around the condition had begun anew when that run began; none: that does not show.
   std::optional<std::size_t> turn_around(const std::vector<GraphNode>& body, std::size_t condition,
                                          const Run& run) const;
+  // A body runs as a whole: its kernels as often as each other.
   bool agrees(const std::vector<GraphNode>& nodes) const;
-  // Writes a body's nodes, in that turn of it. Returns what comes behind all of them waits for.
+  bool has_ended(const std::vector<GraphNode>& body, std::size_t turn) const;
+  // Writes a body's nodes, in that turn of it: of one that has not ended the kernels that had begun. Returns what comes
+  // behind all of them waits for.
   Operations write_turn(const std::vector<GraphNode>& body, std::size_t turn, const Operations& entry,
                         trace::TraceWriter& writer);
   std::uint32_t write_condition(const std::vector<GraphNode>& around, std::size_t at, std::size_t turn,
@@ -58,6 +65,7 @@ class ConditionRun final : public Awaited {
   Operations write_runs(const GraphNode& condition, const std::vector<Run>& runs, Operations after,
                         trace::TraceWriter& writer);
   std::uint32_t write_node(const GraphNode& node, std::size_t turn, Operations after, trace::TraceWriter& writer);
+  std::uint32_t write_marker(const GraphNode& node, Operations after, trace::TraceWriter& writer);
   void write_opaque(trace::TraceWriter& writer, trace::Operation operation);
   trace::Operation operation_of(const GraphNode& node, Operations after) const;
 
@@ -66,6 +74,7 @@ class ConditionRun final : public Awaited {
   trace::Operation operation_;
   std::shared_ptr<BodyTurns> turns_;
   std::map<std::uint32_t, trace::Launch> opaque_; // by number: of conditions in its bodies whose turns are not told
+  std::map<std::uint32_t, Nested> nested_; // by number: those that were asked for
 };
 
 } // namespace deadheat::cupti

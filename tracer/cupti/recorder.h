@@ -88,6 +88,7 @@ class Recorder {
   // It was launched, and an event was recorded behind it; null: none could be. Or it was not launched.
   void ends_with(const std::shared_ptr<BodyTurns>& turns, CUevent end);
   void not_launched(const std::shared_ptr<BodyTurns>& turns);
+  void cut_off(const BodyTurns& turns); // what comes of it from here on is of no use
   // Waits until no launch with kernels of these numbers is under way, as long as there is sense in it; false: one is.
   bool let_end(const std::vector<std::uint32_t>& controls);
   // Another graph's node, or executable, has the number of a node, or one that had it is gone: whoever asked for it is
