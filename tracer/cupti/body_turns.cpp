@@ -20,10 +20,17 @@ bool has_any(const BodyTurns& turns, const std::vector<std::uint32_t>& controls)
 
 } // namespace
 
-void Recorder::expect(const std::shared_ptr<BodyTurns>& turns) {
+bool Recorder::expect(const std::shared_ptr<BodyTurns>& turns) {
   std::vector<std::uint32_t> controls;
-  for (const auto& [control, kernel] : turns->kernels) controls.push_back(control);
   std::lock_guard hold(lock_);
+  for (const auto& [control, kernel] : turns->kernels) {
+    const auto found = controls_.find(control);
+    const Buffers* const buffers = found == controls_.end() ? nullptr : found->second.buffers;
+    if (!buffers || buffers->dead) return false;
+    if (turns->context && turns->context != buffers->rings->context()) return false;
+    turns->context = buffers->rings->context();
+    controls.push_back(control);
+  }
   for (const std::shared_ptr<BodyTurns>& other : turning_) {
     if (!has_any(*other, controls)) continue;
     other->spoiled = turns->spoiled = true;
@@ -32,13 +39,11 @@ void Recorder::expect(const std::shared_ptr<BodyTurns>& turns) {
   turns->unfinished = unfinished_.begin(turns->context);
   turning_.push_back(turns);
   for (const auto& [control, kernel] : turns->kernels) {
-    const Controlled& controlled = controls_[control];
-    if (!controlled.buffers || controlled.buffers->dead) turns->spoiled = true;
     kernel->unfinished = turns->unfinished;
+    if (!turns->spoiled) controls_[control].turns = kernel;
   }
-  if (turns->spoiled) return;
-  for (const auto& [control, kernel] : turns->kernels) controls_[control].turns = kernel;
   wake_.notify_all();
+  return true;
 }
 
 void Recorder::ends_with(const std::shared_ptr<BodyTurns>& turns, CUevent end) {

@@ -39,7 +39,7 @@ struct KernelTurns {
 // Those of all bodies, in one launch of the graph.
 struct BodyTurns {
   std::vector<std::pair<std::uint32_t, std::shared_ptr<KernelTurns>>> kernels; // by their control numbers
-  CUcontext context = nullptr;
+  CUcontext context = nullptr; // of the rings that they write into
   CUevent end = nullptr; // recorded behind the launch; null: it was not, or is over
   bool endless = false; // none could be: it is never known to be over
   std::vector<std::uint64_t> reserved; // by ring, when it had ended: all of its own is before that

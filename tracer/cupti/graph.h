@@ -68,6 +68,7 @@ struct Executable {
   bool exchangeable = false; // it has kernels that another may be launched in place of (graph_exchange.h)
   std::shared_ptr<WholeGraph> whole; // with such
   std::shared_ptr<LastLaunch> last; // null: none, or it is not exchangeable
+  bool decides = false; // it has conditions
   std::shared_ptr<BodyTurns> launching_turns; // during the driver's call that launches it
   bool stood_still = false; // a launch of it was waited for in vain
   std::vector<std::pair<std::uint32_t, std::weak_ptr<RecordedLaunch>>> launching; // with their control numbers

@@ -51,6 +51,7 @@ std::shared_ptr<RecordedLaunch> expected(Session& session, Executable& graph, co
 // since nothing would tell when the graph has ended. Under the session's lock.
 std::shared_ptr<BodyTurns> expected_turns(Call& call, Executable& graph) {
   Session& session = call.session;
+  if (!graph.decides) return nullptr;
   auto turns = std::make_shared<BodyTurns>();
   for (const GraphNode& node : graph.nodes) {
     if (!node.enabled || node.bodies.empty() || !can_tell_turns(node)) continue;
@@ -66,8 +67,7 @@ std::shared_ptr<BodyTurns> expected_turns(Call& call, Executable& graph) {
   const Driver& d = driver();
   if (turns->kernels.empty() || !d.cuEventCreate || !d.cuEventRecord || !d.cuEventQuery || !d.cuEventDestroy_v2)
     return nullptr;
-  turns->context = call.context;
-  session.recorder().expect(turns);
+  if (!session.recorder().expect(turns)) return nullptr;
   return graph.launching_turns = turns;
 }
 
@@ -285,7 +285,7 @@ void let_end(Call& call, CUgraphExec executable) {
   {
     std::lock_guard hold(call.session.lock);
     const auto found = call.session.executables.find(executable);
-    if (found == call.session.executables.end() || found->second.stood_still) return;
+    if (found == call.session.executables.end() || !found->second.decides || found->second.stood_still) return;
     for (const GraphNode& node : found->second.nodes) {
       for (const std::vector<GraphNode>& body : node.bodies) {
         each_node(body, [&](const GraphNode& inner) {

@@ -72,6 +72,7 @@ void update(Call& call, CUgraphExec executable, CUgraph graph) {
   else
     old.children.clear();
   std::swap(old.nodes, made.nodes);
+  old.decides = made.decides;
   retire(call.session, made);
 }
 

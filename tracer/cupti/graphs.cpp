@@ -184,6 +184,8 @@ Executable nodes_of(Call& call, CUgraph graph, HostNodes* hosts) {
   std::uint32_t next = 0;
   unfold(call, graph, {}, hosts, made, 0);
   number(made.nodes, next);
+  made.decides =
+      std::any_of(made.nodes.begin(), made.nodes.end(), [](const GraphNode& n) { return !n.bodies.empty(); });
   keep_alone(call, made);
   each_node(made.nodes, [&](const GraphNode& node) {
     if (node.control) call.session.recorder().also_has(node.control);

@@ -83,8 +83,9 @@ class Recorder {
   std::shared_ptr<RecordedLaunch> expect(std::uint32_t control, const device_log::Shape& shape);
   void cancel(std::uint32_t control, const std::shared_ptr<RecordedLaunch>& launch); // it was not made
   // A graph is launched of which bodies of conditional nodes have kernels with these numbers: whatever turns they make
-  // are its, until it ends. Where an earlier launch with such may not be over, both are spoiled (body_turns.h).
-  void expect(const std::shared_ptr<BodyTurns>& turns);
+  // are its, until it ends. Where an earlier launch with such may not be over, both are spoiled (body_turns.h). False:
+  // nobody reads what they write, or not together.
+  bool expect(const std::shared_ptr<BodyTurns>& turns);
   // It was launched, and an event was recorded behind it; null: none could be. Or it was not launched.
   void ends_with(const std::shared_ptr<BodyTurns>& turns, CUevent end);
   void not_launched(const std::shared_ptr<BodyTurns>& turns);
