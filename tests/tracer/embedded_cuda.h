@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <future>
 #include <mutex>
 #include <vector>
 
@@ -46,7 +47,9 @@ struct CapturedWork {
 };
 bool captured(CUstream stream, const CapturedWork& work); // embedded_graphs.cpp
 bool is_captured(CUstream stream);
-void late_graphs(CUstream stream); // waits for them (embedded_graphs.cpp)
+// Graphs that run in a thread of their own: the last of a stream's; invalid: there is none. Under the lock.
+std::shared_future<void>& late_graph(CUstream stream);
+void late_graphs(CUstream stream); // waits for them
 CUgraph captured_graph(CUstream stream); // that it is captured into; null: it is not
 
 } // namespace embedded

@@ -1,8 +1,8 @@
-// Graphs and events of the stand-in for libcuda.so.1 on the embedded device: a graph's launch submits its nodes to the
+// Graphs of the stand-in for libcuda.so.1 on the embedded device: a graph's launch submits its nodes to the
 // stream one after the other, in the order in which they were added. Host functions run in a thread of their own, once
 // what the launch submitted before them is complete. Conditions are read when what comes before them is complete: their
 // graph's launch returns behind the last one, or, with EMBEDDED_LATE_GRAPHS, at once: the graph runs in a thread of its
-// own, behind the last such. EMBEDDED_REFUSES=events: events cannot be recorded.
+// own, behind the last such.
 //
 // Thread-safety: embedded_cuda.h.
 #define __CUDA_API_VERSION_INTERNAL
@@ -22,7 +22,6 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tests/tracer/embedded_cuda.h"
-#include "tracer/ptx/instrument.h"
 
 namespace {
 
@@ -59,16 +58,11 @@ struct Executable {
   std::shared_ptr<Graph> graph;
   std::map<CUgraphNode, Node*> of; // by the node that it was made from
 };
-using Ran = std::shared_future<void>; // what a graph does in a thread of its own
-std::map<CUstream, Ran>& late = *new std::map<CUstream, Ran>;
-std::map<CUevent, Ran>& late_events = *new std::map<CUevent, Ran>;
 std::map<CUstream, Graph*>& captures = *new std::map<CUstream, Graph*>;
 
 Node* of(CUgraphNode node) { return reinterpret_cast<Node*>(node); }
 Graph* of(CUgraph graph) { return reinterpret_cast<Graph*>(graph); }
 Executable* of(CUgraphExec executable) { return reinterpret_cast<Executable*>(executable); }
-
-std::uint32_t number_of(CUevent event) { return std::uint32_t(reinterpret_cast<std::uint64_t>(event) / 16); }
 
 const engine::KernelInfo& info_of(CUfunction f) {
   const auto& kernel = *reinterpret_cast<const test::EmbeddedKernel*>(f);
@@ -203,66 +197,6 @@ bool embedded::captured(CUstream stream, const CapturedWork& work) {
   nodes.push_back(std::make_unique<Node>(std::move(node)));
   if (work.type == CU_GRAPH_NODE_TYPE_KERNEL) set_kernel(*nodes.back(), work.kernel);
   return true;
-}
-
-// ---- events, and streams that come and go
-
-void embedded::late_graphs(CUstream stream) {
-  Ran last;
-  {
-    std::lock_guard hold(lock);
-    const auto found = late.find(stream);
-    if (found != late.end()) last = found->second;
-  }
-  if (last.valid()) last.wait();
-}
-
-EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
-  cuStreamDestroy_v2_params p{stream};
-  return CALL(cuStreamDestroy_v2, nullptr, p, {
-    std::lock_guard hold(lock);
-    the_device->destroy_stream(embedded::stream_of(p.hStream), 0);
-    return CUDA_SUCCESS;
-  });
-}
-EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
-  cuEventCreate_params p{event, flags};
-  return CALL(cuEventCreate, nullptr, p, {
-    std::lock_guard hold(lock);
-    *p.phEvent = reinterpret_cast<CUevent>(std::uint64_t(the_device->create_event()) * 16);
-    return CUDA_SUCCESS;
-  });
-}
-EXPORT CUresult cuEventDestroy_v2(CUevent) { return CUDA_SUCCESS; }
-EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
-  cuEventRecord_params p{event, stream};
-  return CALL(cuEventRecord, nullptr, p, {
-    if (embedded::refuses("events")) return CUDA_ERROR_NOT_SUPPORTED;
-    std::lock_guard hold(lock);
-    late_events[p.hEvent] = late[p.hStream];
-    the_device->record_event(number_of(p.hEvent), embedded::stream_of(p.hStream), 0);
-    return CUDA_SUCCESS;
-  });
-}
-EXPORT CUresult cuEventQuery(CUevent event) {
-  cuEventQuery_params p{event};
-  return CALL(cuEventQuery, nullptr, p, {
-    std::lock_guard hold(lock);
-    const Ran& last = late_events[p.hEvent];
-    if (last.valid() && last.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-      return CUDA_ERROR_NOT_READY;
-    const device::Progress progress =
-        the_device->query({trace::HostWait::Kind::event, number_of(p.hEvent), 0, true, 0});
-    return progress == device::Progress::done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-  });
-}
-EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  cuStreamWaitEvent_params p{stream, event, flags};
-  return CALL(cuStreamWaitEvent, nullptr, p, {
-    std::lock_guard hold(lock);
-    the_device->stream_wait(embedded::stream_of(p.hStream), number_of(p.hEvent), 0);
-    return CUDA_SUCCESS;
-  });
 }
 
 // ---- making graphs
@@ -542,7 +476,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
       for (const auto& node : graph->nodes) run(*node, stream);
     };
     if (decides && std::getenv("EMBEDDED_LATE_GRAPHS")) {
-      Ran& last = late[p.hStream];
+      std::shared_future<void>& last = embedded::late_graph(p.hStream);
       last = std::async(std::launch::async, [before = last, run_all, stream = p.hStream] {
         if (before.valid()) before.wait();
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
