@@ -15,6 +15,7 @@ namespace {
 using order::ThreadKey;
 
 constexpr std::size_t most_fences = 1024; // remembered a race
+constexpr std::size_t most_line_reads = 32; // of a thread
 
 } // namespace
 
@@ -47,6 +48,7 @@ Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& rac
     ThreadKey a = races[i].first.thread, b = races[i].second.thread;
     if (const Place* write = write_of_line(races[i])) {
       (races[i].any_write_pair ? written_by_many_ : read_on_line_).insert(write->side);
+      line_uses_.merge(instructions(races[i]));
     }
     note_operations(a.operation(), b.operation());
     if (races[i].common) by_common_.emplace(races[i].common, i);
@@ -71,6 +73,7 @@ bool Explainer::access(const trace::AccessView& view) {
   order::OperationIndex operation = detector_.operation_of(view.warp.launch);
   if (!operation || !place || !view.mask || (view.space != Space::global && view.space != Space::shared)) return true;
   const Site& site = *detector_.sides().place(place).site;
+  if (line_uses_.count(place)) note_line_use(view, place);
   const bool strong = view.strong || is_strong(site.ordering);
   if (!strong && !plain_flags_.count(detector_.sides().place(place).side)) return true;
   unsigned order[32], count = 0;
@@ -398,6 +401,43 @@ const Place* Explainer::write_of_line(const FoundRace& race) const {
   return a.kind == AccessKind::write ? &a : &b;
 }
 
+void Explainer::note_line_use(const trace::AccessView& view, PlaceId place) {
+  const Site& site = *detector_.sides().place(place).site;
+  const bool shared = view.space == Space::shared;
+  each_lane(view.mask, [&](unsigned lane) {
+    const ThreadKey thread = key_of(detector_.operation_of(view.warp.launch), view.warp, lane);
+    const auto cases = by_block_.find(thread.block_bits());
+    if (cases == by_block_.end()) return;
+    for (const std::size_t index : cases->second) {
+      Case& entry = cases_[index];
+      const FoundRace& race = *entry.race;
+      if (race.first.thread != thread && race.second.thread != thread) continue;
+      if ((race.level == RaceLevel::shared) != shared || !write_of_line(race) ||
+          site.source != detector_.sides().place(race.first.place).site->source)
+        continue;
+      for (auto [of, reads] : {std::pair(&race.first, &entry.first_reads), {&race.second, &entry.second_reads}}) {
+        if (of->thread != thread) continue;
+        const auto known = reads->find(view.address[lane]);
+        if (site.access == AccessKind::write && known != reads->end()) known->second = true;
+        if (site.access == AccessKind::read && reads->size() < most_line_reads)
+          reads->emplace(view.address[lane], false);
+      }
+    }
+  });
+}
+
+bool Explainer::updates(const Case& entry) const {
+  const Place* write = write_of_line(*entry.race);
+  if (!write || !read_on_line_.count(write->side) || !written_by_many_.count(write->side)) return false;
+  const auto all_written = [](const LineReads& reads) {
+    return std::all_of(reads.begin(), reads.end(), [](const auto& read) { return read.second; });
+  };
+  return std::all_of(cases_.begin(), cases_.end(), [&](const Case& other) {
+    const Place* at = write_of_line(*other.race);
+    return !at || at->side != write->side || (all_written(other.first_reads) && all_written(other.second_reads));
+  });
+}
+
 void Explainer::explain_values(const FoundRace& race, std::vector<std::string>& out) const {
   if (!race.any_write_pair) return;
   if (race.different_values) {
@@ -441,8 +481,7 @@ std::string Explainer::why(std::size_t index) const {
     } else if (!race.common) {
       found.push_back("nothing since the launch began synchronizes them");
     }
-    const Place* write = write_of_line(race);
-    if (write && read_on_line_.count(write->side) && written_by_many_.count(write->side)) {
+    if (updates(entry)) {
       const char* lost =
           "the line reads it and writes it back: of two threads that do so at once, one's update is lost (an atomic "
           "operation does both in one)";

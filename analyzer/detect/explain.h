@@ -77,6 +77,8 @@ class Explainer final : public trace::RecordVisitor {
     std::optional<FlagWrite> own, other;
     bool ever_own = false;
   };
+  // Places that a thread read on the line of a race, the first few, and whether it wrote them there afterwards.
+  using LineReads = std::map<std::uint64_t, bool>;
   // How the author passes a message.
   struct Message {
     FlagWrite write;
@@ -111,6 +113,7 @@ class Explainer final : public trace::RecordVisitor {
     bool cluster_relaxed = false;
     std::map<order::ThreadKey, Fence> fences, fences_before; // of the first side's block
     bool barrier = false;                     // of the first thread, since the first access
+    LineReads first_reads, second_reads;
     std::map<Flag, FlagWrites> writes; // since the first access
     std::array<std::optional<Message>, 4> messages; // the last; 2 more: the first's thread wrote, 1: the second's read
     std::map<Flag, FlagWrite> writes_before; // by others of the first's block, since its last barrier before
@@ -178,6 +181,9 @@ class Explainer final : public trace::RecordVisitor {
   void note_common(const Mark& mark);
   // The write of a race inside a launch whose sides are one line, else null.
   const Place* write_of_line(const FoundRace& race) const;
+  void note_line_use(const trace::AccessView& view, PlaceId place);
+  // Does the line write back what it reads, and read nothing else that others write there?
+  bool updates(const Case& entry) const;
 
   const Detector& detector_;
   order::Stamp now_ = 0;
@@ -186,6 +192,7 @@ class Explainer final : public trace::RecordVisitor {
   std::unordered_multimap<order::Stamp, std::size_t> by_common_;
   std::set<SideId> plain_flags_; // sides of plain accesses that race with strong ones
   std::set<SideId> read_on_line_, written_by_many_; // writes that race with a read of their line, and with themselves
+  std::set<PlaceId> line_uses_; // instructions of races whose sides are one line
   struct OperationInfo {
     std::string what, called_at;
   };
