@@ -42,7 +42,8 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   FlagUse use{{view.module, view.site}, thread, site.ordering, site.scope};
   use.reads = site.access != AccessKind::write;
   use.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && view.wrote >> lane & 1);
-  use.unused = site.outcome_unused;
+  // Sums of floating-point numbers are no flags (Outcomes asks of nothing where no fence could make them any).
+  use.unused = site.outcome_unused || site.opcode.starts_with("red") || detector_.sides().place(place).float_add;
   use.waits = may_poll(site) || is_acquire(site.ordering);
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];
@@ -115,14 +116,16 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
     entry.writes_behind[flag] = {use, {}};
 }
 
-// Neither thread has to do with it, nobody releases and nobody acquires: threads of the two blocks happened to write
-// and read one location.
+// Nobody releases and nobody acquires, and neither thread has to do with it, or the read is an atomic operation whose
+// result nobody looks at: threads of the two blocks happened to write and read one location, or both add to it.
 bool Explainer::by_chance(const FoundRace& race, const Message& message) const {
   const FlagWrite& write = message.write;
   const FlagUse& read = message.read;
-  return write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on && !write.before.mark &&
-         !is_release(write.use.ordering) && read.thread != race.second.thread && !message.barrier_after &&
-         !message.after.mark && !is_acquire(read.ordering);
+  if (write.before.mark || is_release(write.use.ordering) || message.after.mark || is_acquire(read.ordering))
+    return false;
+  if (read.unused && read.writes) return true;
+  return write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on &&
+         read.thread != race.second.thread && !message.barrier_after;
 }
 
 bool Explainer::only_early(const FoundRace& race, const Message& message) {
