@@ -332,7 +332,7 @@ struct Job {
     CHECK(cuMemsetD32Async(memory + 2048, 4, 1, one));
     CHECK(cuStreamSynchronize(one));
     condition(made, nullptr, again, CU_GRAPH_COND_TYPE_WHILE, 1, loop);
-    // What is left, 3 to 0, chooses: the second, the first, of two.
+    // What is left, 3 to 0, chooses: none, none, the second, the first, of two.
     const CUgraphNode first = kernel(loop[0], nullptr, function("count"), memory + 2048, memory + 512, again, 4u);
     const CUgraphNode chosen = kernel(loop[0], first, function("choose"), memory + 2048, which);
     const CUgraphNode switched = condition(loop[0], chosen, which, CU_GRAPH_COND_TYPE_SWITCH, 2, cases);
