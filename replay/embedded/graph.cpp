@@ -41,8 +41,6 @@ cudaGraphEdgeData Graph::edge(const GraphNode& before, const GraphNode& node) {
   return data;
 }
 
-bool Graph::in_condition() const { return owner && (!owner->child || owner->graph->in_condition()); }
-
 bool Graph::has_conditions() const {
   return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
     return !node->bodies.graphs.empty() || (node->child && node->child->has_conditions());

@@ -64,7 +64,6 @@ class Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
   std::vector<Condition> conditions;
   const GraphNode* owner = nullptr; // whose body or child graph it is
-  bool in_condition() const; // in the body of a conditional node, at any depth
   bool has_conditions() const; // conditional nodes, at any depth
 
   GraphNode* add(cudaGraphNodeType type, Work work, std::vector<GraphNode*> after);
