@@ -338,6 +338,18 @@ TEST(PtxParse, Locations) {
   EXPECT_EQ(all[0]->source_line, 6u);
 }
 
+TEST(PtxParse, LineZeroIsTheLineBefore) {
+  Module m = kernel_of(
+      ".loc 1 0 3\nmembar.gl;\n.loc 1 10 5\nmembar.gl;\n.loc 1 0 5\nmembar.gl;\n"
+      ".loc 2 20 3, function_name $L__f, inlined_at 1 10 5\nmembar.gl;\n"
+      ".loc 2 0 0, function_name $L__f, inlined_at 1 10 5\nmembar.gl;\n.loc 1 0 0\nmembar.gl;\n"
+      ".loc 1 11 5\n.loc 3 0 0, function_name $L__f, inlined_at 1 11 5\nmembar.gl;\n");
+  std::vector<std::uint32_t> lines;
+  for (const Instruction* at : instructions(kernel(m))) lines.push_back(m.locations[at->location].line);
+  lines.resize(7);
+  EXPECT_EQ(lines, (std::vector<std::uint32_t>{0, 10, 10, 20, 20, 20, 11}));
+}
+
 TEST(PtxParse, StatementsKeepTheirText) {
   Module m = kernel_of(";\n.pragma \"nounroll\";\n/* c */ add.s32 %r1 , %r2,3 ; // end");
   const Function& k = kernel(m);

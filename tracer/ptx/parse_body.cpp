@@ -169,7 +169,8 @@ std::uint32_t Parser::intern_location(const LocationKey& key) {
 }
 
 // .loc file line column [, function_name label[+n], inlined_at file line column] (PTX ISA 11.5.3). The place that
-// inlined_at names is the latest .loc of this function at that place.
+// inlined_at names is the latest .loc of this function at that place. Line 0 is none: the compiler made one instruction
+// of several lines' or moved it. It counts as of the line before it, in what was inlined elsewhere as of the call.
 bool Parser::parse_location() {
   ++next_;
   LocationKey key{};
@@ -192,7 +193,12 @@ bool Parser::parse_location() {
       return fail("function_name or inlined_at");
     }
   }
-  location_ = intern_location(key);
+  const bool none = key.line == 0;
+  if (none && key.inlined_at != 0 && module_.locations[location_].inlined_at != key.inlined_at) {
+    location_ = key.inlined_at;
+  } else if (!none || location_ == 0) {
+    location_ = intern_location(key);
+  }
   latest_location_[place_key(key.file, key.line, key.column)] = location_;
   return true;
 }
