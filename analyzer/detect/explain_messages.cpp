@@ -76,8 +76,10 @@ void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
 void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
   auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
-    const bool looked_at_another = use.unused && message && !message->read.unused;
-    if (write.use.thread != use.thread && !looked_at_another) message = Message{write, use, {}, false};
+    // The later one, but for one that says less than the former: nobody looked, or it was no strong read.
+    const bool less = message && ((use.unused && !message->read.unused) ||
+                                  (!is_strong(use.ordering) && is_strong(message->read.ordering)));
+    if (write.use.thread != use.thread && !less) message = Message{write, use, {}, false};
   };
   if (use.reads && use.thread != race.first.thread && in_second_block(race, use) && may_tell(race, use)) {
     const bool itself = use.thread == race.second.thread;

@@ -50,6 +50,21 @@ TEST(LitmusMessages, AnotherAnnouncesTooEarly) { // no barrier behind what the o
   not_says(why, "alone orders nothing");
 }
 
+// A lock that is given back without a barrier, and what the blocks count under it, which its holders read plainly.
+TEST(LitmusMessages, ThePlainReadOfACounterIsNoLock) {
+  const std::string why = Litmus()
+                              .write(t0, x)
+                              .atomic(same_block, z)
+                              .atomic(same_block, y, release, gpu)
+                              .atomic(t1, y, acquire, gpu)
+                              .read(t1, z)
+                              .read(t1, x)
+                              .atomic(t2, z) // which races with its own block's read
+                              .why();
+  says(why, "but another thread than that of the first access writes it, and no barrier of its block comes before");
+  not_says(why, "the read is a plain one");
+}
+
 TEST(LitmusMessages, OnlyOneThreadWaits) { // and no barrier behind its wait
   const std::string why = Litmus().read(t2, x).write(t0, x).write(t0, y, release, gpu).read(t1, y, acquire, gpu).why();
   says(why, "the block of the second writes at");
