@@ -123,9 +123,12 @@ const MemoryAccess* Detector::plain_read(const MemoryAccess& first, const Memory
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
   if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
-    if (a.operation() == b.operation()) {
-      return "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what the same launch "
-             "writes: no synchronization orders it";
+    const std::string read = "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what ";
+    if (a.operation() == b.operation()) return read + "the same launch writes: no synchronization orders it";
+    if (causality_.ordered(a, first.stamp, first.group, b)) {
+      return read +
+             "is written while its launch may run: what the two tell each other does not order it, only the end "
+             "of the one before the other begins";
     }
   }
   const bool both_strong = is_strong(first.ordering) && is_strong(second.ordering);

@@ -74,9 +74,10 @@ bool Filter::read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, 
   if (again && group.reads_pattern == pattern) return true;
   if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern, false)) return false;
   if (again && group.reads_pattern >= first_level_pattern) return true;
-  if (outside && epochs_.same_operation(group.write, actor)) return false;
-  group.non_coherent |= outside;
+  if (outside && epochs_.beside(group.write, actor)) return false;
   if (epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern)) {
+    // Its epoch would stand for another launch's.
+    if (group.non_coherent && epochs_.of_another_beside(group.reads, actor)) return false;
     if (actor.asynchronous) epochs_.stands_for(group.reads, actor, false, group.reads_pattern == pattern);
     group.reads_pattern = pattern;
     group.reads = actor.segment;
@@ -88,6 +89,7 @@ bool Filter::read_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern, 
     group.reads_pattern = wide == one_lane ? pattern : level_pattern(wide);
     group.reads = wide < whole_operation ? actor.segment : epochs_.joint(group.reads, actor);
   }
+  group.non_coherent |= outside;
   return true;
 }
 
@@ -95,7 +97,7 @@ bool Filter::write_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern)
   if (group.suspect) return true;
   if (!epochs_.ordered_write_group(group.write, group.write_pattern, actor, pattern, true) ||
       !epochs_.ordered_group(group.reads, group.reads_pattern, actor, pattern) ||
-      (group.non_coherent && epochs_.same_operation(group.reads, actor))) {
+      (group.non_coherent && epochs_.beside(group.reads, actor))) {
     return false;
   }
   if (actor.asynchronous) {

@@ -122,6 +122,12 @@ class Epochs {
   }
   // Does all of the epoch's operation come before all of the actor's? Not of `many`.
   bool before_operation(SegmentId segment, const Actor& actor) const;
+  // May the epoch's operation run while the actor's does? Then what one reads through the non-coherent cache the other
+  // must not write. Not of `many`.
+  bool beside(SegmentId segment, const Actor& actor) const { return segment && !before_operation(segment, actor); }
+  bool of_another_beside(SegmentId segment, const Actor& actor) const {
+    return segment && !same_operation(segment, actor) && !before_operation(segment, actor);
+  }
   bool of_copy(SegmentId segment) const { return segments_[segment].group != 0; }
   bool same_operation(SegmentId segment, const Actor& actor) const;
   // Does ordered() say the same of the epoch for all lanes of the actor's warp, whoever they are?

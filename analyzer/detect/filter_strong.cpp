@@ -43,7 +43,7 @@ inline bool Filter::join_strong(const Strong& access, Actor& actor, const Cell& 
   const bool alike = (cell.flags & 0xF0) == size;
   if (!epochs_.ordered(weak.write, weak.writer(), actor, lane, access.write) ||
       (access.write && !epochs_.ordered(weak.reads, weak.reads_who, actor, lane)) ||
-      (access.write && (weak.write_who & Cell::non_coherent) && epochs_.same_operation(weak.reads, actor)) ||
+      (access.write && (weak.write_who & Cell::non_coherent) && epochs_.beside(weak.reads, actor)) ||
       (!before && conflict && (!alike || access.plain || (cell.flags & StrongCell::plain)))) {
     return false;
   }

@@ -15,15 +15,18 @@ inline bool Filter::read(Cell& cell, const StrongCell* strong, Actor& actor, uns
   if (again && cell.reads_who == who && level == one_lane) return true;
   if (!strong && !outside && level == one_lane && own_write(cell.write, cell.writer(), actor, lane)) return true;
   if (!epochs_.ordered_write(cell.write, cell.writer(), actor, lane, false) ||
-      (outside && epochs_.same_operation(cell.write, actor))) {
+      (outside && epochs_.beside(cell.write, actor))) {
     return false;
   }
   if (strong && comes_after_writes(*strong, actor) &&
       (!epochs_.ordered_write(strong->epoch, strong->who, actor, lane, false) ||
-       (outside && epochs_.same_operation(strong->epoch, actor)))) {
+       (outside && epochs_.beside(strong->epoch, actor)))) {
     return false;
   }
   if (again && cell.reads_who >= 1 << 5) return true; // one more of those that the epoch stands for
+  if ((cell.write_who & Cell::non_coherent) && epochs_.of_another_beside(cell.reads, actor) &&
+      epochs_.ordered(cell.reads, cell.reads_who, actor, lane))
+    return false; // its epoch would stand for that launch's
   if (outside) cell.write_who |= Cell::non_coherent;
   SegmentId reads = cell.reads;
   read_epoch(reads, cell.reads_who, actor, lane, level);
@@ -53,7 +56,7 @@ inline bool Filter::write(Cell& cell, StrongCell* strong, Actor& actor, unsigned
                                   : epochs_.ordered(strong->epoch, strong->who, actor, lane)))) {
     return false;
   }
-  if ((cell.write_who & Cell::non_coherent) && epochs_.same_operation(cell.reads, actor)) return false;
+  if ((cell.write_who & Cell::non_coherent) && epochs_.beside(cell.reads, actor)) return false;
   if (actor.asynchronous) {
     epochs_.stands_for(cell.write, actor, true, cell.writer() == lane);
     epochs_.stands_for(cell.reads, actor, false, cell.reads_who == lane);

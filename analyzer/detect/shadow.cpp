@@ -106,10 +106,13 @@ void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
   }
 }
 
-// A read outside the memory model (8.1): whatever its launch writes may or may not be seen, synchronized or not.
+// A read outside the memory model (8.1): whatever is written while its launch runs may or may not be seen, synchronized
+// or not.
 bool Shadow::outside_model(const MemoryAccess& first, const MemoryAccess& second) const {
-  return first.thread.operation() == second.thread.operation() &&
-         ((first.ordering == Ordering::nc && second.writes()) || (second.ordering == Ordering::nc && first.writes()));
+  if (!(first.ordering == Ordering::nc && second.writes()) && !(second.ordering == Ordering::nc && first.writes()))
+    return false;
+  const order::OperationIndex one = first.thread.operation();
+  return one == second.thread.operation() || !causality_.operation_ordered(one, first.stamp, second.thread);
 }
 
 bool Shadow::morally_strong(const MemoryAccess& first, const MemoryAccess& second) const {

@@ -67,8 +67,8 @@ OperationIndex Histories::launch_begin(const Dim3& grid, const Dim3& block, cons
   return index;
 }
 
-void Histories::launch_end(OperationIndex operation) {
-  settle();
+void Histories::launch_end(OperationIndex operation, bool beside_others) {
+  if (!beside_others) settle();
   causality_.launch_end(operation);
 }
 

@@ -54,9 +54,10 @@ class Histories {
 
   Histories() : causality_(operations_, {.observers = false, .fence_sc_order = true}) {}
 
-  // ---- launches; every store is visible to all when one begins or ends
+  // ---- launches; every store is visible to all when one begins, and when one ends, unless others run on that nothing
+  // orders behind its end
   OperationIndex launch_begin(const Dim3& grid, const Dim3& block, const Dim3& cluster);
-  void launch_end(OperationIndex operation);
+  void launch_end(OperationIndex operation, bool beside_others = false);
   void settle();
 
   // ---- synchronization: told to `causality`, with a stamp each

@@ -292,6 +292,7 @@ void DeviceImpl::host_looks() {
 
 Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
   if (progress != Progress::done) return progress;
+  if (watch_) watch_->settle(); // it may tell what runs on
   if (wait.kind == trace::HostWait::Kind::event && !wait.record_operation)
     wait.record_operation = order_.event_operation(wait.id);
   if (!printed_.empty()) {

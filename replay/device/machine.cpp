@@ -154,7 +154,10 @@ Launch* Machine::begin(LaunchRequest request) {
 
 void Machine::end(Launch* launch) {
   if (control_) control_->ended(*launch);
-  if (watch_) watch_->ended(*launch);
+  // A dependent launch may come to wait for it.
+  const bool none_waits =
+      std::none_of(launches_.begin(), launches_.end(), [](const auto& l) { return l->request.primary; });
+  if (watch_) watch_->ended(*launch, launches_.size() > 1 && none_waits);
   auto give_back = [&](std::vector<std::unique_ptr<Block>>& blocks) {
     for (auto& block : blocks) pool_[block->memory_bytes].push_back(block->memory);
     blocks.clear();

@@ -89,9 +89,9 @@ void Watch::begin(Launch& launch) {
   opaque_ += request.sites->opaque;
 }
 
-void Watch::ended(const Launch& launch) {
+void Watch::ended(const Launch& launch, bool beside_others) {
   if (!histories_) return;
-  histories_->launch_end(launch.history);
+  histories_->launch_end(launch.history, beside_others);
   opaque_ -= launch.request.sites->opaque;
 }
 

@@ -47,7 +47,7 @@ class Watch {
   void drive(Chooser* chooser) { chooser_ = chooser; } // asked for the age of every read, told who met; may be null
 
   void begin(Launch& launch);
-  void ended(const Launch& launch);
+  void ended(const Launch& launch, bool beside_others); // as Histories::launch_end()
   void settle(); // an operation that is no launch has run: every store is visible
 
   // Around a resumption of a thread. `step`: the number of the decision that let it go on.

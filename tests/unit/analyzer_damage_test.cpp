@@ -152,6 +152,65 @@ TEST_F(Findings, NonCoherentReadsOfWhatAnEarlierLaunchWrote) {
   EXPECT_EQ(trace.races(), Races{});
 }
 
+// Two launches at the same time, one of which tells the other that it has written, or read. `plain`: through the
+// coherent caches. `behind`: the other launch comes after the first's end.
+std::vector<Race> races_beside(bool read_first, bool plain, bool behind) {
+  LittleTrace trace;
+  const auto write = trace.site(1, {.access = AccessKind::write});
+  const auto read = trace.site(2, {.ordering = plain ? Ordering::weak : Ordering::nc});
+  const auto tell = trace.site(3, {.access = AccessKind::write, .ordering = Ordering::release, .scope = Scope::gpu});
+  const auto look = trace.site(4, {.ordering = Ordering::acquire, .scope = Scope::gpu});
+  trace.stream(2);
+  trace.stream(3);
+  const std::uint64_t flag = memory + 64;
+  const auto one = trace.launch(2);
+  std::uint32_t other = behind ? 0 : trace.launch(3);
+  trace.access(one, 0, 0, read_first ? read : write, memory);
+  trace.access(one, 0, 0, tell, flag, 0, 0, 1);
+  if (behind) {
+    trace.end_launch(one);
+    trace.add(trace::HostWait{trace::HostWait::Kind::stream, 2, 0, false, 1});
+    other = trace.launch(3);
+  }
+  trace.access(other, 0, 40, look, flag, 0, 1, 0);
+  trace.access(other, 0, 40, read_first ? write : read, memory);
+  if (!behind) trace.end_launch(one);
+  trace.end_launch(other);
+  return trace.analyze().races;
+}
+
+TEST(NonCoherentReads, OfWhatALaunchBesideWrites) {
+  for (const bool read_first : {false, true}) {
+    EXPECT_EQ(races_beside(read_first, true, false).size(), 0u) << read_first;
+    EXPECT_EQ(races_beside(read_first, false, true).size(), 0u) << read_first;
+    const std::vector<Race> races = races_beside(read_first, false, false);
+    ASSERT_EQ(races.size(), 1u) << read_first;
+    EXPECT_NE(races[0].why.find("while its launch may run"), std::string::npos) << races[0].why;
+  }
+}
+
+// What it read is remembered, though a launch that comes after that read has read it since.
+TEST(NonCoherentReads, BeforeThoseOfOthers) {
+  LittleTrace trace;
+  const auto write = trace.site(1, {.access = AccessKind::write}), plain = trace.site(2, {});
+  const auto cached = trace.site(3, {.ordering = Ordering::nc});
+  const auto tell = trace.site(4, {.access = AccessKind::write, .ordering = Ordering::release, .scope = Scope::gpu});
+  const auto look = trace.site(5, {.ordering = Ordering::acquire, .scope = Scope::gpu});
+  trace.stream(2);
+  trace.stream(3);
+  const auto one = trace.launch(2), other = trace.launch(3);
+  trace.access(one, 0, 0, cached, memory);
+  trace.access(one, 0, 0, tell, memory + 64, 0, 0, 1);
+  trace.access(other, 0, 40, look, memory + 64, 0, 1, 0);
+  trace.access(other, 0, 40, plain, memory);
+  trace.end_launch(other);
+  const auto last = trace.launch(3); // comes after the second, and the first may still run
+  trace.access(last, 0, 0, write, memory);
+  trace.end_launch(one);
+  trace.end_launch(last);
+  EXPECT_EQ(trace.races(), (Races{"1-3"}));
+}
+
 TEST_F(Findings, FloatSumsDependOnTheirOrder) {
   auto add = trace.site(5, {.access = AccessKind::atomic,
                             .ordering = Ordering::relaxed,
