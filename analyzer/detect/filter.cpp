@@ -113,10 +113,12 @@ bool Filter::write_group(GroupEpochs& group, Actor& actor, std::uint8_t pattern)
 ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   PageKey key{memory, address / page_bytes};
   if (key == last_key_) return last_page_;
+  const bool follows = memory == last_key_.memory && key.number - last_key_.number <= most_pages_on;
   last_key_ = key;
   if (!active_.test(partition_of(memory, key.number))) return last_page_ = nullptr;
   bool fresh = false;
-  last_page_ = &pages_.get(key, fresh);
+  last_page_ = follows ? pages_.behind(last_id_, key) : nullptr;
+  if (!last_page_) last_page_ = &pages_.get(key, fresh, last_id_);
   if (memory) {
     if (fresh) shared_pages_[order::operation_of_block(memory - 1)][memory].push_back(key.number);
   } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {

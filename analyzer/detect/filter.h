@@ -271,6 +271,9 @@ class Filter {
   Soon soon_;
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
+  std::uint32_t last_id_ = 0; // of the last page that there was
+  // From one page of a range to the next that is looked at here, about.
+  static constexpr std::uint64_t most_pages_on = 64;
 };
 
 template <typename Lanes>

@@ -34,11 +34,11 @@ void FilterPages::free_groups(std::uint32_t id, unsigned shift) {
   shift == 2 ? word_groups_.free(id) : shift == 1 ? half_groups_.free(id) : byte_groups_.free(id);
 }
 
-ShadowPage& FilterPages::get(const PageKey& key, bool& fresh) {
-  ShadowPage* const known = find(key);
-  fresh = !known;
-  if (known) return *known;
-  const std::uint32_t id = page_pool_.allocate();
+ShadowPage& FilterPages::get(const PageKey& key, bool& fresh, std::uint32_t& id) {
+  id = index_.find(hash_of(key), [&](std::uint32_t id) { return page_pool_.at(id)->key == key; });
+  fresh = !id;
+  if (id) return *page_pool_.at(id);
+  id = page_pool_.allocate();
   index_.insert(hash_of(key), id);
   return *new (page_pool_.at(id)) ShadowPage(key);
 }
@@ -47,6 +47,7 @@ void FilterPages::erase(const PageKey& key) {
   const std::uint32_t id = index_.find(hash_of(key), [&](std::uint32_t id) { return page_pool_.at(id)->key == key; });
   if (!id) return;
   collapse(*page_pool_.at(id), {});
+  page_pool_.at(id)->key = {~0ull, ~0ull}; // no page's
   page_pool_.free(id);
   index_.erase(hash_of(key), id);
 }

@@ -169,7 +169,14 @@ class FilterPages {
     const std::uint32_t id = index_.find(hash_of(key), [&](std::uint32_t id) { return page_pool_.at(id)->key == key; });
     return id ? page_pool_.at(id) : nullptr;
   }
-  ShadowPage& get(const PageKey& key, bool& fresh);
+  // `id`: set to its name.
+  ShadowPage& get(const PageKey& key, bool& fresh, std::uint32_t& id);
+  // The page, where it was made behind the one of that name, as those of a range are; `id` becomes its name then. Null:
+  // it is to be looked for.
+  ShadowPage* behind(std::uint32_t& id, const PageKey& key) const {
+    if (!id || id >= page_pool_.count() || page_pool_.at(id + 1)->key != key) return nullptr;
+    return page_pool_.at(++id);
+  }
   void erase(const PageKey& key);
   // Groups with units no larger than 1 << unit_log2 bytes.
   void refine(ShadowPage& page, std::uint32_t unit_log2);
