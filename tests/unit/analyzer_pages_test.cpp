@@ -54,10 +54,30 @@ TEST(PageIndex, APageTakesThirteenBytesAtMost) {
   }
 }
 
+TEST(ShadowPage, OfARangeThatWasTouchedInOrderTheNextLiesBehind) {
+  FilterPages pages;
+  bool fresh = false;
+  std::uint32_t id = 0;
+  for (std::uint64_t number = 5; number < 9; ++number) pages.get({0, number}, fresh, id);
+  EXPECT_EQ(pages.behind(id, {0, 9}), nullptr); // there is none
+  pages.get({0, 5}, fresh, id);
+  EXPECT_FALSE(fresh);
+  EXPECT_EQ(pages.behind(id, {0, 7}), nullptr); // another one does
+  EXPECT_EQ(pages.behind(id, {0, 6}), pages.find({0, 6}));
+  EXPECT_EQ(pages.behind(id, {0, 7}), pages.find({0, 7}));
+  pages.erase({0, 8});
+  EXPECT_EQ(pages.behind(id, {0, 8}), nullptr);
+  ShadowPage& other = pages.get({0, 20}, fresh, id); // in its place
+  pages.get({0, 7}, fresh, id);
+  EXPECT_EQ(pages.behind(id, {0, 8}), nullptr);
+  EXPECT_EQ(pages.behind(id, {0, 20}), &other);
+}
+
 TEST(ShadowPage, FewGroupsAndGroupsTakeTheSamePlace) {
   FilterPages pages;
   bool fresh = false;
-  ShadowPage& page = pages.get({0, 5}, fresh);
+  std::uint32_t id = 0;
+  ShadowPage& page = pages.get({0, 5}, fresh, id);
   ASSERT_TRUE(fresh);
   GroupEpochs* const group = FilterPages::few(page, 7);
   ASSERT_NE(group, nullptr);
