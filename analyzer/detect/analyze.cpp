@@ -431,9 +431,8 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   if (detector.operations_left_out()) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() + ": the last " + std::to_string(detector.operations_left_out()) +
-                                " operations were not looked at: a log may have " +
-                                std::to_string(order::largest_operation) +
-                                " (record less of the run: --capture-range, --launch-count, --budget)");
+                                " operations were not looked at: the first " +
+                                std::to_string(order::largest_operation) + " of a log are");
   }
   if (findings.uncertain) {
     analysis.summary.complete = false;

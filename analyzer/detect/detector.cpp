@@ -268,6 +268,10 @@ const trace::Launch& Detector::kind_of(const trace::Launch& launch) {
   return *kinds_.insert(known, std::move(kind));
 }
 
+bool Detector::too_many_pages() const {
+  return range_pages_ > 64 * most_pages + pages_an_operation * operations_.count();
+}
+
 const std::string& Detector::demangled(const std::string& kernel) {
   std::string& name = demangled_[kernel];
   if (name.empty()) name = ptx::demangle(kernel);
@@ -311,8 +315,8 @@ void Detector::heap_free(const trace::HeapFree& free) {
   if (const auto known = heap_blocks_.find(free.address); !bytes && known != heap_blocks_.end()) bytes = known->second;
   const OperationIndex operation = operation_of(free.launch);
   range_pages_ += std::min(bytes / page_bytes, most_pages);
-  if (!operation || free.address >= address_limit || bytes / page_bytes > most_pages ||
-      range_pages_ > 64 * most_pages + pages_an_operation * operations_.count() || free.thread >= 1024) {
+  if (!operation || free.address >= address_limit || bytes / page_bytes > most_pages || too_many_pages() ||
+      free.thread >= 1024) {
     ++unknown_;
     return;
   }
@@ -371,7 +375,7 @@ void Detector::range(OperationIndex index, PlaceId place, const trace::MemoryRan
       const std::uint64_t bytes = std::min(range.width, owner->address + owner->bytes - address);
       pages += bytes / page_bytes;
       range_pages_ += bytes / page_bytes;
-      if (pages > most_pages || range_pages_ > 64 * most_pages + pages_an_operation * operations_.count()) {
+      if (pages > most_pages || too_many_pages()) {
         ++unknown_;
         return;
       }

@@ -167,6 +167,7 @@ class Detector {
     return sides_.operation(api, kind, operations_.stream(index));
   }
   void range(order::OperationIndex index, PlaceId place, const trace::MemoryRange& range, bool possible = false);
+  bool too_many_pages() const; // of ranges, for so many operations
   const trace::Launch& kind_of(const trace::Launch& launch);
   const std::string& demangled(const std::string& kernel);
   std::uint32_t allocation_at(std::uint64_t address) const;

@@ -126,7 +126,7 @@ class Epochs {
   // must not write. Not of `many`.
   bool beside(SegmentId segment, const Actor& actor) const { return segment && !before_operation(segment, actor); }
   bool of_another_beside(SegmentId segment, const Actor& actor) const {
-    return segment && !same_operation(segment, actor) && !before_operation(segment, actor);
+    return beside(segment, actor) && !same_operation(segment, actor);
   }
   bool of_copy(SegmentId segment) const { return segments_[segment].group != 0; }
   bool same_operation(SegmentId segment, const Actor& actor) const;
