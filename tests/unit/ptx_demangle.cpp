@@ -52,6 +52,14 @@ TEST(PtxDemangle, AgreesWithTheRuntime) {
   }
 }
 
+// The runtime does not come to an end with it.
+TEST(PtxDemangle, NamesThatTakeTheRuntimeLong) {
+  const std::string name = "_Z4ruleIdAsss" + std::string(33, 'r') + "z" + std::string(24, 's') + "]sssssssrrrrrrrDpr";
+  EXPECT_EQ(demangle(name), name);
+  EXPECT_EQ(demangle("_ZN4cute4copyIJNS_1CILi1EEEfEEEvDpRKT_"),
+            "void cute::copy<cute::C<1>, float>(cute::C<1> const&, float const&)");
+}
+
 // The runtime refuses what has more than 1024 characters.
 TEST(PtxDemangle, LongNames) {
   std::string name = "_ZN4gemm6KernelI", text;

@@ -35,6 +35,8 @@ TEST(PtxErrors, NameThePlace) {
   EXPECT_EQ(error_of("/* never"), "test.ptx:1:1: expected '*/' at the end of this comment");
   EXPECT_EQ(error_of(".file 1 \"x\n"), "test.ptx:1:9: expected '\"' at the end of this string");
   EXPECT_EQ(error_of("\n \x80"), "test.ptx:2:2: expected PTX, found a character it does not have");
+  EXPECT_EQ(error_of(in_kernel(".reg .v8 .b32 %v;")),
+            "test.ptx:3:10: expected a vector of two or four registers, found '.b32'");
   EXPECT_EQ(error_of(".global .b8 x[1 << 50];"), "test.ptx:1:15: expected an array of less than 2^48 bytes, found '1'");
 }
 

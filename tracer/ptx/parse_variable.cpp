@@ -53,6 +53,7 @@ bool Parser::parse_variable_prefix(Variable& variable, bool& in_register) {
     }
   }
   if (!typed) return fail("a type");
+  if (in_register && variable.vector > 4) return fail_at(next_ - 1, "a vector of two or four registers"); // 5.4.2
   if (variable.align == 0)
     variable.align = std::uint32_t(std::max<std::uint64_t>(1, element_bytes(variable) * variable.vector));
   return true;
