@@ -53,7 +53,9 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
   Touch one{first.thread, first.stamp, first.place}, two{second.thread, second.stamp, second.place};
   race.codes.try_emplace({code(one), code(two)}, one, two);
   const unsigned tells = telling(level, one, two, first.writes() && !second.writes());
-  if (race.occurrences++ == 0 || tells > race.telling) {
+  const bool fresh = !race.occurrences;
+  race.occurrences += overlap.times;
+  if (fresh || tells > race.telling) {
     race.level = level;
     race.race_class = race_class;
     race.certainty = certainty;

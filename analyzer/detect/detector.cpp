@@ -16,8 +16,8 @@ using order::OperationIndex;
 using order::Stamp;
 using order::ThreadKey;
 
-// A damaged trace asks for more: of a range, and of all of them, together with so many for each operation.
-constexpr std::uint64_t most_pages = 1 << 25, pages_an_operation = 1 << 20;
+// A damaged trace asks for more.
+constexpr std::uint64_t most_pages = std::uint64_t(1) << 30; // of a range
 
 // Of launches of more blocks (whose accesses no log holds) nothing is looked at; their records count as unknown.
 bool blocks_have_names(const Dim3& grid) {
@@ -268,10 +268,6 @@ const trace::Launch& Detector::kind_of(const trace::Launch& launch) {
   return *kinds_.insert(known, std::move(kind));
 }
 
-bool Detector::too_many_pages() const {
-  return range_pages_ > 64 * most_pages + pages_an_operation * operations_.count();
-}
-
 const std::string& Detector::demangled(const std::string& kernel) {
   std::string& name = demangled_[kernel];
   if (name.empty()) name = ptx::demangle(kernel);
@@ -314,9 +310,7 @@ void Detector::heap_free(const trace::HeapFree& free) {
   std::uint64_t bytes = free.bytes;
   if (const auto known = heap_blocks_.find(free.address); !bytes && known != heap_blocks_.end()) bytes = known->second;
   const OperationIndex operation = operation_of(free.launch);
-  range_pages_ += std::min(bytes / page_bytes, most_pages);
-  if (!operation || free.address >= address_limit || bytes / page_bytes > most_pages || too_many_pages() ||
-      free.thread >= 1024) {
+  if (!operation || free.address >= address_limit || bytes / page_bytes > most_pages || free.thread >= 1024) {
     ++unknown_;
     return;
   }
@@ -374,8 +368,7 @@ void Detector::range(OperationIndex index, PlaceId place, const trace::MemoryRan
       if (!owner) continue;
       const std::uint64_t bytes = std::min(range.width, owner->address + owner->bytes - address);
       pages += bytes / page_bytes;
-      range_pages_ += bytes / page_bytes;
-      if (pages > most_pages || too_many_pages()) {
+      if (pages > most_pages) {
         ++unknown_;
         return;
       }

@@ -167,7 +167,6 @@ class Detector {
     return sides_.operation(api, kind, operations_.stream(index));
   }
   void range(order::OperationIndex index, PlaceId place, const trace::MemoryRange& range, bool possible = false);
-  bool too_many_pages() const; // of ranges, for so many operations
   const trace::Launch& kind_of(const trace::Launch& launch);
   const std::string& demangled(const std::string& kernel);
   std::uint32_t allocation_at(std::uint64_t address) const;
@@ -192,7 +191,7 @@ class Detector {
   Shadow shadow_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;
-  std::uint64_t unknown_ = 0, range_pages_ = 0, gaps_ = 0, hiding_ = 0, operations_left_out_ = 0;
+  std::uint64_t unknown_ = 0, gaps_ = 0, hiding_ = 0, operations_left_out_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
   order::IdTable<order::OperationIndex> launches_; // by launch number

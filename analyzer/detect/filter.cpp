@@ -45,6 +45,10 @@ void Filter::collect_segments() {
       for (unsigned i = 0; i < page.few_count; ++i) epochs(page.few(i));
       for (std::size_t i = 0; page.groups_id && i < page.group_count(); ++i) group(page.groups()[i]);
     });
+    runs_.each([&](GroupEpochs& of) {
+      name(of.write);
+      name(of.reads);
+    });
     for (SparseCells* cells : {&words_, &bytes_}) cells->each_name(name);
     pairs_.each_name(name);
   });
@@ -121,7 +125,11 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   if (!last_page_) last_page_ = &pages_.get(key, fresh, last_id_);
   if (memory) {
     if (fresh) shared_pages_[order::operation_of_block(memory - 1)][memory].push_back(key.number);
-  } else if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
+    return last_page_;
+  }
+  if (fresh)
+    if (const GroupEpochs* const run = runs_.find(key.number)) last_page_->whole = *run;
+  if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
     absorb(*last_page_);
   }
   return last_page_;
@@ -224,10 +232,10 @@ void Filter::broadcast(const Warp& access, Actor& actor, unsigned first) {
 }
 
 // Of a part of a group, in a page of which little is known: cells would cost more than entries of its words.
-inline bool Filter::short_row(const Warp& access, std::uint64_t begin, std::uint64_t end) const {
+inline bool Filter::short_row(const Warp& access, std::uint64_t begin, std::uint64_t end) {
   constexpr std::uint64_t span = group_units * 4;
   return !access.memory && access.bytes >= 4 && end - begin < span && begin / page_bytes == (end - 1) / page_bytes &&
-         words_.few(begin) && !pages_.find({0, begin / page_bytes});
+         words_.few(begin) && !known_page(0, begin);
 }
 
 void Filter::weak(const Warp& access) {
@@ -275,57 +283,91 @@ void Filter::copy(const Copy& access) {
   }
 }
 
+// ---- ranges
+
+bool Filter::touch_group(GroupEpochs& group, const RangeAccess& access) {
+  const std::uint8_t pattern = one_lane_pattern(access.lane);
+  return access.write ? write_group(group, access.actor, pattern) : read_group(group, access.actor, pattern, false);
+}
+
+bool Filter::touch_group(Group& group, const RangeAccess& access) {
+  if (group.cells || group.strong) return group.suspect;
+  return touch_group(static_cast<GroupEpochs&>(group), access);
+}
+
 void Filter::range(ThreadKey thread, std::uint64_t address, std::uint64_t bytes, bool write_access, order::Stamp now) {
   const unsigned lane = thread.thread() & 31;
-  Actor& actor = this->actor(ThreadKey(thread.operation(), thread.block(), thread.thread() - lane), now);
-  const std::uint8_t pattern = one_lane_pattern(lane);
-  for (const std::uint64_t end = address + bytes; address < end;) {
-    const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
-    if (page_end - address < page_bytes) {
-      each_unit(0, address, page_end - address,
-                [&](const Spot& spot) { touch(spot, 0, actor, lane, one_lane, write_access, false); });
-      address = page_end;
-      continue;
-    }
-    ShadowPage* const found = page(0, address);
-    if (!found) {
-      address = page_end;
-      continue;
-    }
-    ShadowPage& at = *found;
-    auto touch_group = [&](auto& group) {
-      return write_access ? write_group(group, actor, pattern) : read_group(group, actor, pattern, false);
-    };
-    if (at.few_count) pages_.refine(at, 2);
-    if (!at.groups_id) {
-      if (!touch_group(at.whole)) {
-        at.whole.suspect = true;
-        suspects_.add_page(0, address / page_bytes);
-      }
-    } else {
-      bool good = true;
-      const std::uint64_t span = std::uint64_t(group_units) << at.shift;
-      for (std::size_t g = 0; g < at.group_count(); ++g) {
-        Group& group = at.groups()[g];
-        if (touch_group(group)) {
-          good &= !group.suspect;
-          continue;
-        }
-        for (unsigned unit = 0; unit < group_units; ++unit) {
-          touch({&group, unit, address + g * span + (std::uint64_t(unit) << at.shift)}, 0, actor, lane, one_lane,
-                write_access, false);
-          good &= !group.cells || !(pages_.cells(group)[unit].write_who & Cell::suspect);
-        }
-      }
-      if (write_access && good) { // all units are equal now
-        GroupEpochs whole;
-        whole.write = actor.segment;
-        whole.write_pattern = pattern;
-        pages_.collapse(at, whole);
-      }
-    }
-    address = page_end;
+  const RangeAccess access{actor(ThreadKey(thread.operation(), thread.block(), thread.thread() - lane), now), lane,
+                           write_access};
+  const std::uint64_t end = address + bytes, first = (address + page_bytes - 1) / page_bytes, last = end / page_bytes;
+  if (first > last) return range_part(access, address, end);
+  range_part(access, address, first * page_bytes);
+  if (last - first >= least_run) {
+    range_run(access, first, last);
+  } else {
+    for (std::uint64_t number = first; number < last; ++number) range_page(access, number);
   }
+  range_part(access, last * page_bytes, end);
+}
+
+void Filter::range_part(const RangeAccess& access, std::uint64_t address, std::uint64_t end) {
+  each_unit(0, address, end - address,
+            [&](const Spot& spot) { touch(spot, 0, access.actor, access.lane, one_lane, access.write, false); });
+}
+
+void Filter::range_run(const RangeAccess& access, std::uint64_t first, std::uint64_t end) {
+  for (const SparseCells* cells : {&words_, &bytes_}) {
+    for (std::uint64_t at = first, next; !cells->empty() && at < end; at = next) {
+      next = std::min(end, (at / SparseCells::tract_pages + 1) * SparseCells::tract_pages);
+      if (!cells->may_have_tract(at / SparseCells::tract_pages)) continue;
+      for (std::uint64_t number = at; number < next; ++number)
+        if (cells->may_have_page(number)) page(0, number * page_bytes);
+    }
+  }
+  runs_.over(first, end, [&](std::uint64_t from, std::uint64_t to, GroupEpochs& whole) {
+    if (touch_group(whole, access)) return;
+    whole.suspect = true;
+    suspects_.add_pages(from, to);
+  });
+  runs_.join(first, end);
+  pages_.each_number(first, end, [&](std::uint64_t number) {
+    range_page(access, number);
+    const ShadowPage* const at = pages_.find({0, number});
+    if (at && !at->groups_id && !at->few_count && at->whole == *runs_.find(number)) erase({0, number});
+  });
+}
+
+void Filter::range_page(const RangeAccess& access, std::uint64_t number) {
+  const std::uint64_t address = number * page_bytes;
+  ShadowPage* const found = page(0, address);
+  if (!found) return;
+  ShadowPage& at = *found;
+  if (at.few_count) pages_.refine(at, 2);
+  if (!at.groups_id) {
+    if (touch_group(at.whole, access)) return;
+    at.whole.suspect = true;
+    suspects_.add_page(0, number);
+    return;
+  }
+  bool good = true;
+  const std::uint64_t span = std::uint64_t(group_units) << at.shift;
+  for (std::size_t g = 0; g < at.group_count(); ++g) {
+    Group& group = at.groups()[g];
+    if (touch_group(group, access)) {
+      good &= !group.suspect;
+      continue;
+    }
+    for (unsigned unit = 0; unit < group_units; ++unit) {
+      touch({&group, unit, address + g * span + (std::uint64_t(unit) << at.shift)}, 0, access.actor, access.lane,
+            one_lane, access.write, false);
+      good &= !group.cells || !(pages_.cells(group)[unit].write_who & Cell::suspect);
+    }
+  }
+  if (!access.write || !good) return;
+  GroupEpochs whole; // all units are equal now
+  whole.write = access.actor.segment;
+  whole.write_pattern = one_lane_pattern(access.lane);
+  pages_.collapse(at, whole);
 }
 
 } // namespace deadheat::detect

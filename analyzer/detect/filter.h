@@ -17,6 +17,7 @@
 #include "analyzer/detect/filter_epochs.h"
 #include "analyzer/detect/filter_pages.h"
 #include "analyzer/detect/filter_sparse.h"
+#include "analyzer/detect/page_runs.h"
 #include "analyzer/detect/partition.h"
 #include "analyzer/detect/suspects.h"
 #include "analyzer/order/causality.h"
@@ -115,7 +116,8 @@ class Filter {
   // More than there can be where names run out: whoever looks at fewer parts needs fewer.
   std::uint64_t bytes() const {
     if (epochs_.too_many()) return ~0ull >> 1;
-    return pages_.bytes() + words_.bytes() + bytes_.bytes() + mixed_.bytes() + pairs_.bytes() + epochs_.bytes();
+    return pages_.bytes() + runs_.bytes() + words_.bytes() + bytes_.bytes() + mixed_.bytes() + pairs_.bytes() +
+           epochs_.bytes();
   }
 
   // Calls each(group) for the groups of copies that memory still names.
@@ -176,13 +178,18 @@ class Filter {
 
   Actor& actor(order::ThreadKey lane0, order::Stamp now);
   ShadowPage* page(std::uint64_t memory, std::uint64_t address); // null: of a part that is not active
+  // The same, where anything but SparseCells says something of it; null: nothing does.
+  ShadowPage* known_page(std::uint64_t memory, std::uint64_t address) {
+    ShadowPage* const found = pages_.find({memory, address / page_bytes});
+    return found || memory || !runs_.find(address / page_bytes) ? found : page(memory, address);
+  }
   void erase(const PageKey& key);
   template <typename Each>
   void each_unit(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes, Each&& each);
   void stretch(const Stretch& access, Actor& actor);
   // Of the part of it from `address` to `end`, within a page of whole groups only. False: to be done otherwise, again.
   bool stretch_few(const Stretch& access, ShadowPage& page, std::uint64_t address, std::uint64_t end, Actor& actor);
-  bool short_row(const Warp& access, std::uint64_t begin, std::uint64_t end) const;
+  bool short_row(const Warp& access, std::uint64_t begin, std::uint64_t end);
   void broadcast(const Warp& access, Actor& actor, unsigned first);
   void scattered(const Warp& access, Actor& actor);
   static Spot spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes);
@@ -255,12 +262,24 @@ class Filter {
     if (group.cells || group.strong) return group.suspect;
     return write_group(static_cast<GroupEpochs&>(group), actor, pattern);
   }
+  struct RangeAccess {
+    Actor& actor;
+    unsigned lane = 0;
+    bool write = false;
+  };
+  void range_part(const RangeAccess& access, std::uint64_t address, std::uint64_t end); // of a page
+  void range_page(const RangeAccess& access, std::uint64_t number);
+  void range_run(const RangeAccess& access, std::uint64_t first, std::uint64_t end); // of pages
+  bool touch_group(GroupEpochs& group, const RangeAccess& access);
+  bool touch_group(Group& group, const RangeAccess& access);
   void mark(const Spot& spot, std::uint64_t memory);
   void collect_segments();
 
   Suspects& suspects_;
   const Partitions& active_;
   FilterPages pages_;
+  // Of global memory. Of a page that there is in pages_, that alone says what is known.
+  PageRuns<GroupEpochs> runs_;
   EpochPairs pairs_;
   MixedPairs mixed_;
   SparseCells words_{2, &pairs_, &mixed_}, bytes_{0, &pairs_}; // strong accesses are told by those of words
@@ -274,6 +293,8 @@ class Filter {
   std::uint32_t last_id_ = 0; // of the last page that there was
   // From one page of a range to the next that is looked at here, about.
   static constexpr std::uint64_t most_pages_on = 64;
+  // Of a range of fewer pages each is looked at.
+  static constexpr std::uint64_t least_run = 8;
 };
 
 template <typename Lanes>

@@ -54,22 +54,19 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   };
   forget_sparse(words_, address, bytes);
   forget_sparse(bytes_, address, bytes);
-  std::vector<PageKey> inside;
-  if (last - first <= pages_.count()) {
-    for (std::uint64_t number = first; number < last; ++number) inside.push_back({0, number});
-  } else {
-    pages_.each_page([&](const ShadowPage& page) {
-      if (page.key.memory == 0 && first <= page.key.number && page.key.number < last) inside.push_back(page.key);
-    });
-  }
-  for (const PageKey& key : inside) {
-    const std::uint64_t base = key.number * page_bytes;
-    if (address <= base && base + page_bytes <= end) {
-      erase(key);
-    } else if (ShadowPage* page = pages_.find(key)) {
-      forget(*page);
-    }
-  }
+  for (const std::uint64_t at : {address, end}) // part of a page
+    if (at % page_bytes) known_page(0, at);
+  const auto gone = [](const GroupEpochs&) {};
+  runs_.cut(first);
+  runs_.cut(last);
+  runs_.erase(first, last, gone);
+  pages_.each_number(first, last, [&](std::uint64_t number) {
+    const std::uint64_t base = number * page_bytes;
+    if (address <= base && base + page_bytes <= end)
+      erase({0, number});
+    else
+      forget(*pages_.find({0, number}));
+  });
 }
 
 void Filter::forget_shared(order::OperationIndex operation) {

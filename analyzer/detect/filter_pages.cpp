@@ -40,6 +40,7 @@ ShadowPage& FilterPages::get(const PageKey& key, bool& fresh, std::uint32_t& id)
   if (id) return *page_pool_.at(id);
   id = page_pool_.allocate();
   index_.insert(hash_of(key), id);
+  if (!key.memory) areas_[key.number / area_pages][key.number % area_pages / 64] |= bit_of(key.number);
   return *new (page_pool_.at(id)) ShadowPage(key);
 }
 
@@ -50,6 +51,7 @@ void FilterPages::erase(const PageKey& key) {
   page_pool_.at(id)->key = {~0ull, ~0ull}; // no page's
   page_pool_.free(id);
   index_.erase(hash_of(key), id);
+  if (!key.memory) areas_[key.number / area_pages][key.number % area_pages / 64] &= ~bit_of(key.number);
 }
 
 void FilterPages::collapse(ShadowPage& page, const GroupEpochs& whole) {

@@ -13,7 +13,9 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -71,6 +73,7 @@ struct GroupEpochs { // of a group without cells
   std::uint8_t write_pattern = 0, reads_pattern = 0;
   bool non_coherent = false;
   bool suspect = false; // all of it, without cells
+  friend bool operator==(const GroupEpochs&, const GroupEpochs&) = default;
 };
 static_assert(sizeof(GroupEpochs) == 12);
 
@@ -205,16 +208,21 @@ class FilterPages {
   void each_page(Each&& each) const {
     index_.each([&](std::uint32_t id) { each(*page_pool_.at(id)); });
   }
+  // Calls each(number) for those pages of global memory that there are, in order. Those before may be erased meanwhile,
+  // and others made, for which it need not be called.
+  template <typename Each>
+  void each_number(std::uint64_t first, std::uint64_t end, Each&& each) const;
   std::size_t count() const { return index_.count(); }
   std::uint64_t bytes() const {
     return page_pool_.bytes() + index_.bytes() + word_groups_.bytes() + half_groups_.bytes() + byte_groups_.bytes() +
-           cell_pool_.bytes() + strong_pool_.bytes();
+           cell_pool_.bytes() + strong_pool_.bytes() + areas_.size() * sizeof(Area);
   }
   void trim() {
     page_pool_.trim();
     word_groups_.trim();
     half_groups_.trim();
     byte_groups_.trim();
+    if (!count()) areas_.clear();
     cell_pool_.trim();
     strong_pool_.trim();
   }
@@ -230,11 +238,16 @@ class FilterPages {
   }
 
  private:
+  static constexpr std::uint64_t area_pages = 16384;
+  static std::uint64_t bit_of(std::uint64_t page) { return std::uint64_t(1) << page % 64; } // in a word of its area
+  using Area = std::array<std::uint64_t, area_pages / 64>; // of pages: a bit for each that there is
+
   static std::uint32_t hash_of(const PageKey& key) { return std::uint32_t(PageHash()(key)); }
   void allocate_groups(ShadowPage& page); // for its shift
   void free_groups(std::uint32_t id, unsigned shift);
 
   PageIndex index_;
+  std::unordered_map<std::uint64_t, Area> areas_; // of global memory, by number
   CellPool<ShadowPage, 1> page_pool_;
   CellPool<Group, 32> word_groups_; // of pages with units of 4 bytes
   CellPool<Group, 64> half_groups_;
@@ -242,5 +255,23 @@ class FilterPages {
   CellPool<Cell> cell_pool_;
   CellPool<StrongCell> strong_pool_;
 };
+
+template <typename Each>
+inline void FilterPages::each_number(std::uint64_t first, std::uint64_t end, Each&& each) const {
+  auto in_area = [&](std::uint64_t number, const Area& area) {
+    const std::uint64_t base = number * area_pages, from = std::max(first, base) - base;
+    const std::uint64_t to = std::min(end, base + area_pages) - base;
+    for (std::uint64_t word = from / 64; word * 64 < to; ++word) {
+      std::uint64_t bits = area[word];
+      if (word == from / 64) bits &= ~std::uint64_t(0) << from % 64;
+      for (; bits; bits &= bits - 1) {
+        const std::uint64_t page = word * 64 + unsigned(std::countr_zero(bits));
+        if (page < to) each(base + page);
+      }
+    }
+  };
+  for (std::uint64_t number = first / area_pages; number * area_pages < end; ++number)
+    if (const auto at = areas_.find(number); at != areas_.end()) in_area(number, at->second);
+}
 
 } // namespace deadheat::detect

@@ -80,13 +80,13 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
 // Every lane somewhere. What is left to be brought nearer is, for all lanes at once.
 void Filter::scattered(const Warp& access, Actor& actor) {
   const bool sparsely = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
-  const bool any_pages = pages_.count() != 0;
+  const bool any_pages = pages_.count() != 0 || !runs_.empty();
   epochs_.look_around(actor);
   ShadowPage* page[32];
   if (any_pages) {
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
       const unsigned lane = unsigned(std::countr_zero(rest));
-      page[lane] = pages_.find({access.memory, access.address[lane] / page_bytes});
+      page[lane] = known_page(access.memory, access.address[lane]);
       if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group)
         __builtin_prefetch(at.group);
     }
@@ -123,7 +123,7 @@ void Filter::scattered(const Warp& access, Actor& actor) {
     }
     ShadowPage* at = any_pages ? page[lane] : nullptr;
     if (sparsely && address < address_limit && address % access.bytes == 0) {
-      if (!at) at = pages_.find({0, address / page_bytes}); // another lane may have made it
+      if (!at) at = known_page(0, address); // another lane may have made it
       if (sparse(access, actor, lane, at)) continue;
     }
     auto one = [&](const Spot& spot) {

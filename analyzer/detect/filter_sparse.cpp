@@ -191,6 +191,7 @@ void SparseCells::add(std::uint64_t address, const Found& found, Entry entry) {
     return;
   }
   pages_.set(page_bit(address / page_bytes));
+  tracts_.set(tract_bit(address / page_bytes / tract_pages));
   if (of.insert(arrays_, number, wanted, entry.segment, entry.who) && arrays_.much_free()) pack(true);
 }
 
@@ -280,7 +281,10 @@ void SparseCells::shrink() {
   }
   recent_.fill({});
   pack(false); // what is free counts, and whoever forgets needs it back
-  if (!used_) pages_.reset();
+  if (!used_) {
+    pages_.reset();
+    tracts_.reset();
+  }
   if (mixed_) mixed_->trim();
   if (pairs_) pairs_->trim();
 }

@@ -220,6 +220,9 @@ class SparseCells {
 
   // May units of the page have entries? Errs to the side of yes.
   bool may_have_page(std::uint64_t number) const { return used_ && pages_[page_bit(number)]; }
+  // The same of any page of a tract: so many at a time.
+  static constexpr std::uint64_t tract_pages = 256;
+  bool may_have_tract(std::uint64_t tract) const { return used_ && tracts_[tract_bit(tract)]; }
   bool empty() const { return !used_; }
   std::uint64_t entries() const { return used_; }
   std::uint64_t bytes() const {
@@ -313,7 +316,8 @@ class SparseCells {
   static std::uint32_t first_unit(std::uint32_t array_key) { return array_key & ~LineTable::array_bit; }
   static unsigned unit_of(std::uint32_t key) { return key % EntryArrays::units; }
   static std::size_t page_bit(std::uint64_t number) { return number * 0x9e3779b97f4a7c15u >> (64 - page_bits_log2); }
-  static constexpr unsigned page_bits_log2 = 20;
+  static std::size_t tract_bit(std::uint64_t tract) { return tract * 0x9e3779b97f4a7c15u >> (64 - tract_bits_log2); }
+  static constexpr unsigned page_bits_log2 = 20, tract_bits_log2 = 16;
 
   std::uint32_t key(std::uint64_t address) const {
     return std::uint32_t(address >> unit_log2_) & ~LineTable::array_bit;
@@ -380,6 +384,7 @@ class SparseCells {
   mutable std::array<Recent, 64> recent_;
   std::uint64_t used_ = 0; // entries
   std::bitset<std::size_t(1) << page_bits_log2> pages_; // by hash
+  std::bitset<std::size_t(1) << tract_bits_log2> tracts_; // by hash
 };
 
 inline SparseCells::Found SparseCells::find(std::uint64_t address, bool* fresh) const {

@@ -182,7 +182,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, Entry* known, boo
     return false;
   }
   const std::uint64_t number = access.address / page_bytes;
-  ShadowPage* const at = pages_.find({0, number});
+  ShadowPage* const at = known_page(0, access.address);
   if (at && at->dense) return false;
   if (!at && !active_.test(partition_of(0, number))) return true;
   if (bytes_.may_have_page(number)) return false;

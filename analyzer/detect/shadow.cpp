@@ -77,33 +77,39 @@ void Shadow::forget_inactive() {
   last_key_ = {~0ull, ~0ull};
 }
 
+// The pages of global memory, in order, of which there is something.
+template <typename Each>
+void Shadow::each_page(std::uint64_t first, std::uint64_t end, Each&& each) {
+  std::vector<std::pair<std::uint64_t, Page*>> found;
+  if (end - first <= pages_.size()) {
+    for (std::uint64_t number = first; number < end; ++number)
+      if (const auto at = pages_.find({0, number}); at != pages_.end()) found.emplace_back(number, at->second.get());
+  } else {
+    for (const auto& [key, page] : pages_)
+      if (!key.memory && first <= key.number && key.number < end) found.emplace_back(key.number, page.get());
+    std::sort(found.begin(), found.end());
+  }
+  for (const auto& [number, page] : found) each(number, *page);
+}
+
 void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
-  const std::uint64_t end = address + bytes, first = address / page_bytes, last = (end + page_bytes - 1) / page_bytes;
-  auto forget_at = [&](auto at) {
-    const std::uint64_t base = at->first.number * page_bytes;
-    if (address <= base && base + page_bytes <= end) {
-      forget(*at->second);
-      return pages_.erase(at);
-    }
-    for (std::uint64_t word = 0; word < at->second->words.size(); ++word) {
-      if (address > base + 4 * word || base + 4 * word + 4 > end || !at->second->words[word]) continue;
-      entries_ -= at->second->words[word]->live;
-      --words_;
-      at->second->words[word].reset();
-    }
-    return std::next(at);
-  };
+  const std::uint64_t end = address + bytes, first = (address + page_bytes - 1) / page_bytes, last = end / page_bytes;
   last_key_ = {~0ull, ~0ull};
-  if (last - first <= pages_.size()) {
-    for (std::uint64_t number = first; number < last; ++number) {
-      if (auto at = pages_.find({0, number}); at != pages_.end()) forget_at(at);
+  if (first < last) {
+    for (const std::uint64_t page : {first, last})
+      if (const Word* const copied = runs_.cut(page)) entries_ += copied->live;
+    runs_.erase(first, last, [&](const Word& whole) { entries_ -= whole.live; });
+  }
+  each_page(address / page_bytes, (end + page_bytes - 1) / page_bytes, [&](std::uint64_t number, Page& page) {
+    if (first <= number && number < last) return erase({0, number});
+    const std::uint64_t base = number * page_bytes;
+    for (std::uint64_t word = 0; word < page.words.size(); ++word) {
+      if (address > base + 4 * word || base + 4 * word + 4 > end || !page.words[word]) continue;
+      entries_ -= page.words[word]->live;
+      --words_;
+      page.words[word].reset();
     }
-    return;
-  }
-  for (auto at = pages_.begin(); at != pages_.end();) {
-    bool inside = at->first.memory == 0 && first <= at->first.number && at->first.number < last;
-    at = inside ? forget_at(at) : std::next(at);
-  }
+  });
 }
 
 // A read outside the memory model (8.1): whatever is written while its launch runs may or may not be seen, synchronized
@@ -163,7 +169,15 @@ bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const Memo
 
 // True when `older` is ordered before `entry`; reports the conflict when it is not.
 bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
-  const MemoryAccess &first = older.access, &second = entry.access;
+  MemoryAccess of_page[2];
+  const auto access = [&](const Entry& of, MemoryAccess& here) -> const MemoryAccess& {
+    if (!of.whole_page) return of.access;
+    here = of.access;
+    here.address = address / page_bytes * page_bytes;
+    here.bytes = page_bytes;
+    return here;
+  };
+  const MemoryAccess &first = access(older, of_page[0]), &second = access(entry, of_page[1]);
   Lanes unordered{first.thread, second.thread};
   bool before = ordered(memory, first, second, &unordered);
   if (before && !outside_model(first, second)) return true;
@@ -188,7 +202,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
     other.thread = unordered.of_second;
     named.lanes = other.lanes = 1;
     begin = std::max(begin, address);
-    sink_(conflict, named, other, {memory, begin, end > begin ? std::uint32_t(end - begin) : 4});
+    sink_(conflict, named, other, {memory, begin, end > begin ? std::uint32_t(end - begin) : 4, times_});
   }
   return before;
 }
@@ -313,55 +327,89 @@ void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
     Entry entry{access, 15};
     if (at < access.address) entry.mask &= std::uint8_t(15 << (access.address - at));
     if (at + 4 > end) entry.mask &= std::uint8_t(15 >> (at + 4 - end));
-    for (const Entry& older : page.whole.entries) {
+    for (const Entry& older : whole(memory, page, at).entries) {
       if (older.mask && (older.access.writes() || access.writes())) check(memory, older, entry, at);
     }
     word(memory, word_at(page, at), entry, at);
   }
 }
 
-void Shadow::range(std::uint64_t memory, MemoryAccess access, std::uint64_t address, std::uint64_t bytes) {
-  for (std::uint64_t end = address + bytes; address < end;) {
-    std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
-    access.address = address;
-    access.bytes = std::uint32_t(page_end - address);
-    if (!active_.test(partition_of(memory, address / page_bytes)) || !suspects_.page(memory, address)) {
-      address = page_end;
-      continue;
+// What touched the address's page as a whole.
+const Shadow::Word& Shadow::whole(std::uint64_t memory, const Page& page, std::uint64_t address) {
+  const Word* const run = memory ? nullptr : runs_.find(address / page_bytes);
+  return run ? *run : page.whole;
+}
+
+void Shadow::range(std::uint64_t memory, const MemoryAccess& access, std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = address + bytes, first = (address + page_bytes - 1) / page_bytes, last = end / page_bytes;
+  if (first > last) return range_part(memory, access, address, end);
+  range_part(memory, access, address, first * page_bytes);
+  if (memory) {
+    for (std::uint64_t number = first; number < last; ++number)
+      if (suspects_.page(memory, number * page_bytes)) range_page(memory, access, number);
+  } else {
+    suspects_.each_range(first, last, [&](std::uint64_t from, std::uint64_t to) { range_run(access, from, to); });
+    suspects_.each_page(first, last, [&](std::uint64_t number) { range_page(0, access, number); });
+  }
+  range_part(memory, access, last * page_bytes, end);
+}
+
+void Shadow::range_part(std::uint64_t memory, const MemoryAccess& access, std::uint64_t address, std::uint64_t end) {
+  if (address == end || !active_.test(partition_of(memory, address / page_bytes)) || !suspects_.page(memory, address))
+    return;
+  Entry entry{access};
+  entry.access.address = address;
+  entry.access.bytes = std::uint32_t(end - address);
+  Page& page = this->page(memory, address);
+  for (const Entry& older : whole(memory, page, address).entries) {
+    if (older.mask && (older.access.writes() || access.writes())) check(memory, older, entry, address & ~3ull);
+  }
+  for (std::uint64_t at = address & ~3ull; at < end; at += 4) {
+    if (!suspects_.touches(memory, at, 4)) continue;
+    entry.mask = 15;
+    if (at < address) entry.mask &= std::uint8_t(15 << (address - at));
+    if (at + 4 > end) entry.mask &= std::uint8_t(15 >> (at + 4 - end));
+    word(memory, word_at(page, at), entry, at);
+  }
+}
+
+void Shadow::range_page(std::uint64_t memory, const MemoryAccess& access, std::uint64_t number) {
+  if (!active_.test(partition_of(memory, number))) return;
+  const Entry entry{access, 15, true};
+  Page& page = this->page(memory, number * page_bytes);
+  words_below(memory, page, entry, number * page_bytes);
+  word(memory, page.whole, entry, number * page_bytes);
+}
+
+// What it is in no order with that touched the run, too, all workers find; it counts as a finding of the run's first
+// page.
+void Shadow::range_run(const MemoryAccess& access, std::uint64_t first, std::uint64_t end) {
+  const Entry entry{access, 15, true};
+  for (const std::uint64_t page : {first, end})
+    if (const Word* const copied = runs_.cut(page)) entries_ += copied->live;
+  runs_.over(first, end, [&](std::uint64_t from, std::uint64_t to, Word& whole) {
+    each_page(from, to, [&](std::uint64_t number, Page& page) { words_below(0, page, entry, number * page_bytes); });
+    times_ = to - from;
+    word(0, whole, entry, from * page_bytes);
+    times_ = 1;
+  });
+}
+
+void Shadow::words_below(std::uint64_t memory, Page& page, const Entry& entry, std::uint64_t address) {
+  const MemoryAccess& access = entry.access;
+  for (std::size_t i = 0; i < page.words.size(); ++i) {
+    if (!page.words[i]) continue;
+    Word& at = *page.words[i];
+    for (Entry& older : at.entries) {
+      if (!older.mask) continue;
+      if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
+      // What this operation comes after is covered by it.
+      Lanes unordered;
+      if (access.kind == AccessKind::write && !access.group && (!access.possible || older.access.possible) &&
+          ordered(memory, older.access, access, &unordered)) {
+        drop(at, older, of_side(at, sides_.place(older.access.place).side));
+      }
     }
-    Page& page = this->page(memory, address);
-    if (access.bytes == page_bytes) {
-      Entry entry{access, 15};
-      for (std::size_t i = 0; i < page.words.size(); ++i) {
-        if (!page.words[i]) continue;
-        Word& at = *page.words[i];
-        for (Entry& older : at.entries) {
-          if (!older.mask) continue;
-          if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
-          // What this operation comes after is covered by it.
-          Lanes unordered;
-          if (access.kind == AccessKind::write && !access.group && (!access.possible || older.access.possible) &&
-              ordered(memory, older.access, access, &unordered)) {
-            drop(at, older, of_side(at, sides_.place(older.access.place).side));
-          }
-        }
-      }
-      word(memory, page.whole, entry, address);
-    } else {
-      for (const Entry& older : page.whole.entries) {
-        if (older.mask && (older.access.writes() || access.writes())) {
-          check(memory, older, {access, 15}, address & ~3ull);
-        }
-      }
-      for (std::uint64_t at = address & ~3ull; at < page_end; at += 4) {
-        if (!suspects_.touches(memory, at, 4)) continue;
-        Entry entry{access, 15};
-        if (at < address) entry.mask &= std::uint8_t(15 << (address - at));
-        if (at + 4 > page_end) entry.mask &= std::uint8_t(15 >> (at + 4 - page_end));
-        word(memory, word_at(page, at), entry, at);
-      }
-    }
-    address = page_end;
   }
 }
 

@@ -2,7 +2,8 @@
 //
 // A page covers 4096 bytes of global memory or of one block's shared memory. It holds, for each 4-byte word, the
 // accesses that a later one may race with, each with a mask of the bytes of the word; accesses that cover the whole
-// page (copies, sets) are kept once. Only suspect words are looked at (filter.h). Of accesses of one side, those that a
+// page (copies, sets) are kept once, and in ranges of suspect pages once for all pages of a run (page_runs.h), which is
+// the same in all workers. Only suspect words are looked at (filter.h). Of accesses of one side, those that a
 // later one of that side comes after are dropped: whatever races with the older races with the newer, or is ordered by
 // it (so a copy stands for none that completes otherwise: who knows it to be complete need not know that). What an
 // opaque kernel may have touched stands for nothing that is certain.
@@ -20,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/detect/page_runs.h"
 #include "analyzer/detect/partition.h"
 #include "analyzer/detect/sides.h"
 #include "analyzer/detect/suspects.h"
@@ -63,6 +65,7 @@ enum class Conflict : std::uint8_t { data, strong, atomics };
 struct Overlap {
   std::uint64_t memory = 0, address = 0; // memory as in Shadow::access
   std::uint32_t bytes = 0;
+  std::uint64_t times = 1; // of so many pages
 };
 using ConflictSink =
     std::function<void(Conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap)>;
@@ -78,7 +81,7 @@ class Shadow {
   // conflicts of `access` with what is there, then adds it.
   void access(std::uint64_t memory, const MemoryAccess& access);
   // The same for a range of any length.
-  void range(std::uint64_t memory, MemoryAccess access, std::uint64_t address, std::uint64_t bytes);
+  void range(std::uint64_t memory, const MemoryAccess& access, std::uint64_t address, std::uint64_t bytes);
   // Is there anything to look at? Bytes at most a page.
   bool looks_at(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes) const {
     return address < address_limit && active_.test(partition_of(memory, address / page_bytes)) &&
@@ -89,7 +92,7 @@ class Shadow {
   void forget_range(std::uint64_t address, std::uint64_t bytes);
   void forget_inactive(); // memory of parts that are not active any more
   std::uint64_t bytes() const {
-    return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry);
+    return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry) + runs_.bytes();
   }
   // Calls each(group) for the groups of copies that memory still names.
   template <typename Each>
@@ -99,6 +102,7 @@ class Shadow {
         if (entry.access.group) each(entry.access.group);
       }
     };
+    runs_.each(of_word);
     for (const auto& [key, page] : pages_) {
       of_word(page->whole);
       for (const auto& word : page->words) {
@@ -117,6 +121,7 @@ class Shadow {
   struct Entry {
     MemoryAccess access;
     std::uint8_t mask = 15; // bytes of the word; 0: dropped
+    bool whole_page = false; // whichever it is
   };
   struct OfSide { // entries of one side in a word
     SideId side = 0;
@@ -135,7 +140,7 @@ class Shadow {
     std::uint32_t swept = 0; // entries that were live when it was last looked which of them others stand for
   };
   struct Page {
-    Word whole;
+    Word whole; // where the page lies in no range of suspects
     std::array<std::unique_ptr<Word>, page_bytes / 4> words;
   };
   void forget(const Page& page);
@@ -145,7 +150,15 @@ class Shadow {
   void make_room(Word& word, OfSide& side);
   Word& word_at(Page& page, std::uint64_t address);
   Page& page(std::uint64_t memory, std::uint64_t address);
+  const Word& whole(std::uint64_t memory, const Page& page, std::uint64_t address);
   void word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address);
+  void range_part(std::uint64_t memory, const MemoryAccess& access, std::uint64_t address, std::uint64_t end);
+  void range_page(std::uint64_t memory, const MemoryAccess& access, std::uint64_t number);
+  void range_run(const MemoryAccess& access, std::uint64_t first, std::uint64_t end);
+  template <typename Each>
+  void each_page(std::uint64_t first, std::uint64_t end, Each&& each);
+  // Looks at the words of a page that is touched as a whole.
+  void words_below(std::uint64_t memory, Page& page, const Entry& entry, std::uint64_t address);
   struct Lanes {
     order::ThreadKey of_first, of_second;
   };
@@ -161,6 +174,8 @@ class Shadow {
   const Partitions& active_;
   ConflictSink sink_;
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
+  PageRuns<Word> runs_; // of ranges of suspects
+  std::uint64_t times_ = 1; // of what check() reports
   // operation → block bits → its pages
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<PageKey>>> shared_pages_;
   PageKey last_key_{~0ull, ~0ull};

@@ -1,8 +1,9 @@
 // What the analysis of operations costs as a run grows: streams that launch opaque kernels, set memory, and hand each
 // other their events, as a training job's log has them where no accesses are recorded.
 //
-//   operations_bench [--largest N] [--jobs J] [--megabytes M]
-//       N: operations of the largest of three runs, 4e6 unless told; M: that each stream's kernels may touch, 1
+//   operations_bench [--largest N] [--jobs J] [--megabytes M] [--unordered 1]
+//       N: operations of the largest of three runs, 4e6 unless told; M: that each stream's kernels may touch, 1;
+//       unordered: all streams use the same memory, and wait for nobody in a step
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -17,7 +18,8 @@ namespace {
 
 class Steps final : public detect::Source {
  public:
-  Steps(std::uint64_t operations, std::uint64_t bytes) : steps_(operations / of_step), bytes_(bytes) {}
+  Steps(std::uint64_t operations, std::uint64_t bytes, bool unordered)
+      : steps_(operations / of_step), bytes_(bytes), unordered_(unordered) {}
   std::uint64_t operations() const { return steps_ * of_step; }
   std::size_t chunks() const override { return std::size_t((steps_ + in_chunk - 1) / in_chunk); }
   void play(std::size_t chunk, trace::RecordVisitor& visitor) const override {
@@ -32,11 +34,13 @@ class Steps final : public detect::Source {
   static constexpr std::uint64_t memory = 0xA000'0000'0000;
 
   static void say(trace::RecordVisitor& visitor, trace::Record record) { visitor.record(record); }
-  std::uint64_t buffer(std::uint32_t stream) const { return memory + stream * 2 * bytes_; }
+  std::uint32_t owner(std::uint32_t stream) const { return unordered_ ? 0 : stream; }
+  std::uint64_t buffer(std::uint32_t stream) const { return memory + owner(stream) * 2 * bytes_; }
 
   void begin(trace::RecordVisitor& visitor) const {
     for (std::uint32_t stream = 0; stream < streams; ++stream) {
       say(visitor, trace::StreamCreate{stream + 2, trace::StreamCreate::Kind::non_blocking, 0, 0, 1});
+      if (owner(stream) != stream) continue;
       trace::Allocate allocation;
       allocation.allocation = stream + 1;
       allocation.address = buffer(stream);
@@ -61,7 +65,7 @@ class Steps final : public detect::Source {
         launch.kernel = "kernel_" + std::to_string(k);
         launch.grid = {1024, 1, 1};
         launch.block = {256, 1, 1};
-        launch.footprint = {stream + 1};
+        launch.footprint = {owner(stream) + 1};
         operation.what = std::move(launch);
         operation.launch = ++launches;
         perform(std::move(operation));
@@ -71,17 +75,19 @@ class Steps final : public detect::Source {
       perform(std::move(set));
       perform({});
       say(visitor, trace::EventRecord{stream, stream + 2, id, 1});
-      say(visitor, trace::StreamWait{(stream + 1) % streams + 2, stream, id, 0, 1});
+      if (!unordered_) say(visitor, trace::StreamWait{(stream + 1) % streams + 2, stream, id, 0, 1});
     }
-    say(visitor, trace::HostWait{trace::HostWait::Kind::stream, streams + 1, 0, false, 1});
+    for (std::uint32_t stream = unordered_ ? 0 : streams - 1; stream < streams; ++stream)
+      say(visitor, trace::HostWait{trace::HostWait::Kind::stream, stream + 2, 0, false, 1});
   }
 
   const std::uint64_t steps_, bytes_;
+  const bool unordered_;
 };
 
-Cost analysis(std::uint64_t operations, std::uint64_t bytes, unsigned jobs) {
+Cost analysis(std::uint64_t operations, std::uint64_t bytes, bool unordered, unsigned jobs) {
   return measure([=] {
-    const Steps source(operations, bytes);
+    const Steps source(operations, bytes, unordered);
     detect::FindOptions options;
     options.jobs = jobs;
     const detect::Findings findings = detect::find_races(source, options);
@@ -99,14 +105,16 @@ int main(int argc, char** argv) {
   using namespace deadheat::bench;
   double largest = 4e6, megabytes = 1;
   unsigned jobs = 1;
+  bool unordered = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--largest")) largest = std::strtod(argv[i + 1], nullptr);
     if (!std::strcmp(argv[i], "--megabytes")) megabytes = std::strtod(argv[i + 1], nullptr);
+    if (!std::strcmp(argv[i], "--unordered")) unordered = std::strcmp(argv[i + 1], "0") != 0;
     if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
   }
   Cost first, last;
   for (double share : {0.01, 0.1, 1.0}) {
-    const Cost cost = analysis(std::uint64_t(largest * share), std::uint64_t(megabytes * 1048576), jobs);
+    const Cost cost = analysis(std::uint64_t(largest * share), std::uint64_t(megabytes * 1048576), unordered, jobs);
     std::printf("%10llu operations %8.2f s of CPU %9.0f a second %8.1f MB%s\n",
                 static_cast<unsigned long long>(cost.accesses), cost.cpu, double(cost.accesses) / cost.cpu,
                 cost.peak_bytes / 1e6, cost.races ? "  RACES FOUND" : "");
