@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 
 #include "tools/judge.h"
 #ifdef DEADHEAT_HAS_REPLAY
@@ -35,10 +36,19 @@ bool same_race(const Race& a, const Race& b) {
 }
 
 void merge(Analysis& all, Analysis found, std::uint64_t schedule) {
+  std::map<std::uint32_t, std::uint32_t> faults; // of the explored run's numbers
   for (Race& race : found.races) {
-    if (std::any_of(all.races.begin(), all.races.end(), [&](const Race& r) { return same_race(r, race); })) continue;
+    const auto fault_of = [](const Race& r) { return r.same_fault_as ? r.same_fault_as : r.id; };
+    const auto known =
+        std::find_if(all.races.begin(), all.races.end(), [&](const Race& r) { return same_race(r, race); });
+    const std::uint32_t fault = fault_of(race);
+    if (known != all.races.end()) {
+      faults.emplace(fault, fault_of(*known));
+      continue;
+    }
     race.id = std::uint32_t(all.races.size() + 1);
-    race.same_fault_as = 0; // its numbers are those of the explored run
+    const std::uint32_t of = faults.emplace(fault, race.id).first->second;
+    race.same_fault_as = of == race.id ? 0 : of;
     race.explored = schedule;
     all.races.push_back(std::move(race));
   }

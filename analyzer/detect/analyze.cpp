@@ -7,6 +7,7 @@
 #include <thread>
 #include <tuple>
 
+#include "analyzer/detect/between.h"
 #include "analyzer/detect/counter.h"
 #include "analyzer/detect/exchanges.h"
 #include "analyzer/detect/explain.h"
@@ -318,6 +319,21 @@ void blur_races(const LogSource& source, const ModuleText& text, Findings& findi
   rank(findings.races);
 }
 
+// What the log holds for both.
+class Both final : public trace::RecordVisitor {
+ public:
+  Both(trace::RecordVisitor& one, trace::RecordVisitor& other) : one_(one), other_(other) {}
+  bool access(const trace::AccessView& access) override { return one_.access(access) && other_.access(access); }
+  bool record(trace::Record& record) override { return one_.record(record) && other_.record(record); }
+  void missing() override {
+    one_.missing();
+    other_.missing();
+  }
+
+ private:
+  trace::RecordVisitor &one_, &other_;
+};
+
 void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& options, Analysis& analysis) {
   const LogSource source(log, text);
   FindOptions find;
@@ -337,8 +353,10 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   }
   const std::map<Touch, std::uint64_t> nth = count_executions(source, find.jobs, findings, wanted);
   Explainer explainer(detector, races);
+  Between between(detector, races);
+  Both both(between, explainer);
   for (std::size_t chunk = 0; !races.empty() && chunk < source.chunks(); ++chunk) {
-    source.play(chunk, explainer);
+    source.play(chunk, both);
     if (options.progress) options.progress("explaining races", double(chunk + 1) / double(source.chunks()));
   }
   UnusedReads unused(detector, races, text);
@@ -379,10 +397,6 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
       if (side->called_at.empty()) side->called_at = explainer.called_at(side->name.operation);
     }
   }
-  const std::vector<std::size_t> faults = same_faults(detector, races);
-  for (std::size_t i = 0; i < races.size(); ++i) {
-    if (faults[i] != i) analysis.races[races_before + i].same_fault_as = analysis.races[races_before + faults[i]].id;
-  }
   describe_sums(detector, findings, analysis);
   describe_faults(detector, sync_errors, describer, analysis);
   Surroundings surroundings(source.modules(), std::move(text));
@@ -398,6 +412,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     surroundings.locate(analysis.memory_errors[i].side);
     surroundings.describe(analysis.memory_errors[i].side, {});
   }
+  join_faults(detector, races, explainer, between, races_before, analysis.races);
   for (const std::string& incident : detector.incidents) analysis.warnings.push_back(incident);
   for (const std::string& line : detector.consistency().warnings()) {
     analysis.summary.complete = false;

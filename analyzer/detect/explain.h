@@ -29,6 +29,10 @@ class Explainer final : public trace::RecordVisitor {
 
   // After the last record: what the detector said of race `index`, and what was found here.
   std::string why(std::size_t index) const;
+  // Are the two ordered by a message, or a copy's completion, if by anything? Else by a barrier.
+  bool beyond_barriers(std::size_t index) const {
+    return has_message(cases_[index]) || cases_[index].race->lacks_proxy_fence;
+  }
   // Where the host submitted an operation that is a side of a race; empty where that is not known.
   std::string called_at(std::uint32_t operation) const;
 

@@ -1,7 +1,13 @@
 #include "analyzer/detect/same_fault.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "analyzer/detect/missing_barriers.h"
 
 namespace deadheat::detect {
 
@@ -57,10 +63,47 @@ class Faults {
   const std::vector<FoundRace>& races_;
 };
 
+// Of each race: the first of those that are the same fault; of most that is itself.
+std::vector<std::size_t> firsts(const Detector& detector, const std::vector<FoundRace>& races,
+                                const std::vector<MissingBarrier>& barriers) {
+  std::vector<std::size_t> first = Faults(detector, races).firsts();
+  for (std::size_t i = 0; i < races.size(); ++i)
+    if (first[i] == i) first[i] = barriers[i].first;
+  return first;
+}
+
 } // namespace
 
-std::vector<std::size_t> same_faults(const Detector& detector, const std::vector<FoundRace>& races) {
-  return Faults(detector, races).firsts();
+void join_faults(const Detector& detector, const std::vector<FoundRace>& found, const Explainer& explainer,
+                 const Between& between, std::size_t from, std::vector<Race>& races) {
+  std::vector<bool> alone;
+  for (std::size_t i = 0; i < found.size(); ++i) alone.push_back(explainer.beyond_barriers(i));
+  const std::vector<MissingBarrier> barriers = missing_barriers(detector, found, between, alone);
+  const std::vector<std::size_t> first = firsts(detector, found, barriers);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (barriers[i].where.empty()) continue;
+    const auto others = std::count(first.begin(), first.end(), i) - 1;
+    const bool blocks = found[i].first.thread.block_bits() != found[i].second.thread.block_bits();
+    races[from + i].why += std::string("; ") + (blocks ? "what synchronizes the blocks " : "a barrier ") +
+                           barriers[i].where + " orders " + std::to_string(others) +
+                           (others == 1 ? " more race" : " more races") + " of the same fault";
+  }
+  std::vector<std::size_t> order(found.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto rank = [&](std::size_t i) { return std::tuple(found[i].certainty, found[i].race_class, first[i] != i); };
+    return rank(a) < rank(b);
+  });
+  std::vector<Race> ranked;
+  std::vector<std::uint32_t> ids(found.size());
+  for (std::size_t i : order) {
+    ids[i] = std::uint32_t(from + ranked.size() + 1);
+    ranked.push_back(std::move(races[from + i]));
+    ranked.back().id = ids[i];
+  }
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (const std::size_t of = first[order[i]]; of != order[i]) ranked[i].same_fault_as = ids[of];
+  std::move(ranked.begin(), ranked.end(), races.begin() + std::ptrdiff_t(from));
 }
 
 } // namespace deadheat::detect

@@ -1,5 +1,6 @@
-// Races that one fault makes: who is in no order with the free of a pool's memory is in none with those either that
-// have the memory after it, from their allocation on. What orders the one with the free orders it with all of them.
+// Races that one fault makes. Of memory: who is in no order with the free of a pool's memory is in none with those
+// either that have the memory after it, from their allocation on; what orders the one with the free orders it with all
+// of them. Inside a launch: those that one missing barrier makes (missing_barriers.h).
 //
 // Thread-safety: none is needed.
 #pragma once
@@ -7,12 +8,18 @@
 #include <cstddef>
 #include <vector>
 
+#include "analyzer/detect/between.h"
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/explain.h"
 #include "analyzer/detect/findings.h"
+#include "deadheat/race.h"
 
 namespace deadheat::detect {
 
-// Of each race: the first of those that are the same fault; of most that is itself.
-std::vector<std::size_t> same_faults(const Detector& detector, const std::vector<FoundRace>& races);
+// races: those that were found, described, from `from` on. Each that is not the first of its fault names that, and
+// ranks behind all that are, of its certainty and class; its number is its rank. The first says where one barrier
+// orders all.
+void join_faults(const Detector& detector, const std::vector<FoundRace>& found, const Explainer& explainer,
+                 const Between& between, std::size_t from, std::vector<Race>& races);
 
 } // namespace deadheat::detect

@@ -222,6 +222,7 @@ json to_json(const Analysis& analysis) {
                     {"opaque", summary.opaque},
                     {"accesses", summary.accesses},
                     {"races", races},
+                    {"faults", faults(analysis)},
                     {"possible", possible},
                     {"strong", strong},
                     {"order_dependent", analysis.order_dependent.size()},

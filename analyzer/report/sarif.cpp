@@ -110,6 +110,7 @@ json race(const Race& race) {
                 {"class", word(race.race_class)},
                 {"certainty", word(race.certainty)},
                 {"sameValue", race.same_value}};
+  if (race.same_fault_as) properties["sameFaultAs"] = race.same_fault_as;
   if (race.verdict != Verdict::none) {
     properties["verdict"] = word(race.verdict);
     properties["schedules"] = race.schedules;

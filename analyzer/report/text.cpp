@@ -1,6 +1,7 @@
 #include "analyzer/report/text.h"
 
 #include <algorithm>
+#include <map>
 
 #include "analyzer/report/names.h"
 #include "analyzer/report/page.h"
@@ -58,7 +59,7 @@ void interleaving(Page& page, const Race& race, const std::vector<WitnessStep>& 
   }
 }
 
-void verdict(Page& page, const Race& race) {
+void verdict(Page& page, const Race& race, bool steps) {
   switch (race.verdict) {
     case Verdict::none: return;
     case Verdict::harmful:
@@ -88,7 +89,7 @@ void verdict(Page& page, const Race& race) {
     if (!entry.note.empty()) text += (text.empty() ? "" : "; ") + printable(entry.note);
     if (!text.empty()) page.paragraph(text, "    ");
   }
-  if (race.verdict == Verdict::harmful) {
+  if (race.verdict == Verdict::harmful && steps) {
     interleaving(page, race, race.steps_a, "one run");
     interleaving(page, race, race.steps_b,
                  "the other, with " + counted(race.context_switches, "context switch more", "context switches more"));
@@ -125,8 +126,8 @@ std::string in_a_line(const RaceSide& side) {
   return text;
 }
 
-// `shown`: the one that is the same fault has its sides in full.
-void write(Page& page, const Race& race, bool shown) {
+// `shown`: the one that is the same fault, which has its sides, and how it comes about, in full.
+void write(Page& page, const Race& race, const Race* shown) {
   const char* where = race.level == RaceLevel::shared   ? "in shared memory"
                       : race.level == RaceLevel::global ? "in global memory, inside one launch"
                                                         : "between operations";
@@ -156,7 +157,7 @@ void write(Page& page, const Race& race, bool shown) {
   page.paragraph(at);
   if (race.explored)
     page.paragraph("not in the recorded run: explored schedule " + number(race.explored) + " exposed it");
-  verdict(page, race);
+  verdict(page, race, !shown || shown->verdict != Verdict::harmful);
   page.line();
 }
 
@@ -224,10 +225,10 @@ void write(Page& page, const Fault& fault, const char* what, const std::string& 
   page.line();
 }
 
-// "3 races (2 harmful, 1 unreached, 1 of strong accesses)".
-std::string total_of(const std::vector<Race>& races) {
+// "3 races of 2 faults (2 harmful, 1 unreached, 1 of strong accesses)".
+std::string total_of(const Analysis& analysis) {
   std::uint64_t shown = 0, suppressed = 0, possible = 0, strong = 0, verdicts[4] = {};
-  for (const Race& race : races) {
+  for (const Race& race : analysis.races) {
     ++(race.suppressed ? suppressed : shown);
     if (race.suppressed) continue;
     if (std::size_t(race.verdict) < std::size(verdicts)) ++verdicts[std::size_t(race.verdict)];
@@ -244,7 +245,9 @@ std::string total_of(const std::vector<Race>& races) {
   add(possible, "only possible");
   add(strong, "of strong accesses");
   add(suppressed, "suppressed besides");
-  return (shown ? counted(shown, "race", "races") : "no races") + (parts.empty() ? "" : " (" + parts + ")");
+  const std::uint64_t made_by = faults(analysis);
+  const std::string of = made_by < shown ? " of " + counted(made_by, "fault", "faults") : "";
+  return (shown ? counted(shown, "race", "races") + of : "no races") + (parts.empty() ? "" : " (" + parts + ")");
 }
 
 // The counts in the shape of compute-sanitizer's last lines, for the scripts that look for these. A race that counts
@@ -266,7 +269,7 @@ void summary_lines(Page& page, const Analysis& analysis, std::uint64_t shown) {
 std::string to_text(const Analysis& analysis, const TextOptions& options) {
   Page page(options);
   std::uint64_t shown = 0, left_out = 0;
-  std::vector<std::uint32_t> ids; // of those that are shown in full
+  std::map<std::uint32_t, const Race*> in_full; // by id
   for (const Race& race : analysis.races) {
     if (race.suppressed && !options.show_suppressed) continue;
     if (options.limit && shown == options.limit) {
@@ -274,9 +277,9 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
       continue;
     }
     ++shown;
-    const bool known = race.same_fault_as && std::find(ids.begin(), ids.end(), race.same_fault_as) != ids.end();
-    if (!known) ids.push_back(race.id);
-    write(page, race, known);
+    const auto known = race.same_fault_as ? in_full.find(race.same_fault_as) : in_full.end();
+    if (known == in_full.end()) in_full.emplace(race.id, &race);
+    write(page, race, known == in_full.end() ? nullptr : known->second);
   }
   if (left_out) {
     page.line("and " + counted(left_out, "more race", "more races") + " (all of them: --json FILE)");
@@ -308,7 +311,7 @@ std::string to_text(const Analysis& analysis, const TextOptions& options) {
     }
   }
   summary_lines(page, analysis, shown);
-  std::string total = "deadheat: " + total_of(analysis.races);
+  std::string total = "deadheat: " + total_of(analysis);
   if (!analysis.order_dependent.empty()) {
     total += ", " + counted(analysis.order_dependent.size(), "order-dependent atomic", "order-dependent atomics");
   }

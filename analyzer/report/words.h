@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "deadheat/race.h"
@@ -44,6 +45,13 @@ inline std::string counted(std::uint64_t count, const std::string& singular, con
 // Does it count without --strict?
 inline bool is_sure(const Race& race) {
   return race.race_class == RaceClass::data && race.certainty == Certainty::certain;
+}
+// Of the races that are not suppressed: how many faults make them, as far as that is known.
+inline std::uint64_t faults(const Analysis& analysis) {
+  std::set<std::uint32_t> firsts;
+  for (const Race& race : analysis.races)
+    if (!race.suppressed) firsts.insert(race.same_fault_as ? race.same_fault_as : race.id);
+  return firsts.size();
 }
 // Copies, sets and frees have no launch.
 inline bool is_operation(const RaceSide& side) { return side.name.launch == 0; }

@@ -9,7 +9,7 @@ race must come with a witness that `deadheat replay --witness` repeats. Prints o
 what differs and the command that repeats it. Exit status: 0 pass, 1 fail, 77 where the program says that it
 cannot run on this machine ("skipped: …").
 
-A race may have "why": texts that the report's reason must hold, all of them, and "why_not": none of them. "options" go
+"faults" says how many faults make a twin's races, where that is asked for. A race may have "why": texts that the report's reason must hold, all of them, and "why_not": none of them. "options" go
 to `deadheat check`;
 "precision" says what --precision must report (precision_problems).
 
@@ -199,6 +199,10 @@ def check(deadheat, source, twin, binary, work):
         for text in race.get("why_not", []):
             if any(text in why for why in reasons.get(key, [])):
                 result.problems.append("%s: its reason says '%s': %s" % (describe(key), text, reasons[key]))
+
+    faults = report["summary"].get("faults")
+    if faults != expectation[twin].get("faults", faults):
+        result.problems.append("%s faults instead of %d" % (faults, expectation[twin]["faults"]))
 
     # Races of class strong count only with --strict.
     expected_status = 1 if any(race_class == "data" for _, race_class, _, _, _ in expected) else 0

@@ -82,6 +82,10 @@ class LittleTrace {
     return site.id;
   }
 
+  // Of a site that is inlined: all frames, the innermost first.
+  void source(std::uint32_t site, std::vector<SourceFrame> frames) { sites_[site].source = std::move(frames); }
+  AccessKind kind(std::uint32_t site) const { return sites_[site].access; }
+
   // The module's text and, in place of made-up ones, its sites: those of a kernel with that body.
   void kernel(const std::string& body) {
     ptx_ =
@@ -172,8 +176,10 @@ class LittleTrace {
     fence.ordering = ordering;
     add(fence);
   }
-  void block_barrier(std::uint32_t launch, std::uint32_t block) {
+  void block_barrier(std::uint32_t launch, std::uint32_t block, std::uint32_t site = 0) {
     trace::BlockBarrier barrier;
+    barrier.module = 1;
+    barrier.site = site;
     barrier.launch = launch;
     barrier.block = block;
     add(barrier);

@@ -102,8 +102,8 @@ TEST(ReportJson, EmptyAnalysisHasEveryKey) {
                                                  "sync_errors", "warnings"}));
   EXPECT_EQ(report["version"], 1);
   EXPECT_EQ(keys(report["summary"]),
-            (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races", "possible", "strong",
-                                   "order_dependent", "assumed_edges", "complete"}));
+            (std::set<std::string>{"launches", "instrumented", "opaque", "accesses", "races", "faults", "possible",
+                                   "strong", "order_dependent", "assumed_edges", "complete"}));
   EXPECT_EQ(report["summary"]["complete"], true);
   for (const char* list : {"races", "order_dependent", "memory_errors", "sync_errors", "warnings"}) {
     EXPECT_EQ(report[list], json::array());
@@ -442,6 +442,38 @@ TEST(ReportText, WhatCountsOnlyWhenStrictIsCountedApart) {
   EXPECT_EQ(summary["possible"], 1);
   EXPECT_EQ(summary["strong"], 1);
   EXPECT_EQ(summary["races"], 3);
+}
+
+// Two of three races come of one fault: the second of them is told in short, behind the first.
+TEST(ReportText, RacesOfOneFault) {
+  Analysis analysis = analysis_of({shared_race(1), shared_race(2), shared_race(3)});
+  analysis.races[2].same_fault_as = 1;
+  for (Race& race : analysis.races) {
+    race.verdict = Verdict::harmful;
+    race.steps_a = race.steps_b = {WitnessStep{.op = "read", .place = "softmax.cu:15", .bytes = 4}};
+  }
+  const auto count = [&](const std::string& text) {
+    const std::string report = to_text(analysis, {});
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = report.find(text, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("3 races of 2 faults (3 harmful)"), 1u);
+  EXPECT_EQ(count("the same fault as race 1: what orders that orders this"), 1u);
+  EXPECT_EQ(count("one run:"), 2u);
+  EXPECT_EQ(to_json(analysis)["summary"]["faults"], 2u);
+  EXPECT_EQ(to_json(analysis)["races"][2]["same_fault_as"], 1u);
+  // Who counts: a fault is none where all that it makes is suppressed.
+  analysis.races[1].suppressed = true;
+  EXPECT_EQ(count("2 races of 1 fault (2 harmful, 1 suppressed besides)"), 1u);
+  analysis.races[0].suppressed = true; // it is not shown: the other is, in full
+  EXPECT_EQ(count("1 race (1 harmful, 2 suppressed besides)"), 1u);
+  EXPECT_EQ(count("one run:"), 1u);
+  EXPECT_EQ(to_json(analysis)["summary"]["faults"], 1u);
+  // What was not replayed shows nothing.
+  for (Race& race : analysis.races) race.suppressed = false;
+  analysis.races[0].verdict = Verdict::none;
+  EXPECT_EQ(count("one run:"), 2u);
 }
 
 TEST(ReportText, LimitAndColor) {

@@ -1,0 +1,72 @@
+// What the program does between the two accesses of a race inside a launch: where a synchronization that is missing
+// would have to stand.
+//
+// Whichever access came first, one of the two threads is ahead of the other: it has performed what the other still has
+// to. Between the two accesses lie those that it performed behind where the other one is. Feed it the records that a
+// Detector was fed, once the races are known; its stamps count as the Detector's do.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/detect/detector.h"
+
+namespace deadheat::detect {
+
+// Two accesses that follow each other in the program's order.
+struct Gap {
+  PlaceId before = 0, behind = 0;
+  friend auto operator<=>(const Gap&, const Gap&) = default;
+};
+
+class Between final : public trace::RecordVisitor {
+ public:
+  Between(const Detector& detector, const std::vector<FoundRace>& races);
+  bool access(const trace::AccessView& access) override;
+  bool record(trace::Record& record) override;
+  void missing() override { torn_ = true; }
+
+  // After the last record, of each instance of a race of which it is known: the gaps between the two, in the program's
+  // order. `at_once`: both threads are at the same place of the program, where no barrier can help.
+  struct Found {
+    std::vector<Gap> gaps;
+    bool at_once = false;
+  };
+  std::vector<Found> gaps(std::size_t race) const;
+  const std::set<PlaceId>& barriers() const { return barriers_; } // of blocks and warps that were executed
+
+ private:
+  static constexpr std::size_t most_races = 1024; // that are followed
+  static constexpr std::size_t most_instances = 8; // of each, beside that which stands for all
+  static constexpr std::size_t most_steps = 4096; // of a thread
+  using Steps = std::vector<PlaceId>;
+  struct Thread {
+    Steps steps; // since its block's last barrier, or, where it races with another block, its begin
+    bool cut = false; // some are missing
+    bool across_blocks = false;
+    std::vector<std::pair<order::Stamp, Steps*>> sides; // of races, that it has still to come to
+  };
+  struct Instance {
+    Touch first, second;
+    Steps before_first, before_second; // what each thread did, its own access at the end
+  };
+  using Warp = std::map<unsigned, Thread>; // by lane
+  void follow(Instance& instance);
+  static Found between(const Instance& instance);
+
+  const Detector& detector_;
+  order::Stamp now_ = 0;
+  std::vector<std::vector<Instance>> instances_; // by race
+  std::unordered_map<std::uint64_t, std::map<unsigned, Warp>> by_block_; // ThreadKey::block_bits
+  std::set<PlaceId> barriers_;
+  bool torn_ = false;
+};
+
+} // namespace deadheat::detect

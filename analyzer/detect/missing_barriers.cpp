@@ -1,0 +1,277 @@
+#include "analyzer/detect/missing_barriers.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "analyzer/report/place.h"
+
+namespace deadheat::detect {
+
+namespace {
+
+// "reduce" of "void reduce<float, 32>(float*)": what all that is made of one template has in common.
+std::string template_name(std::string function) {
+  const std::string unnamed = "(anonymous namespace)";
+  for (std::size_t at; (at = function.find(unnamed)) != std::string::npos;) function.erase(at, unnamed.size());
+  function.resize(std::min(function.size(), function.find_first_of("<(")));
+  return function.substr(function.rfind(' ') + 1);
+}
+
+bool same_function(const SourceFrame& a, const SourceFrame& b) {
+  return a.file == b.file && template_name(a.function) == template_name(b.function);
+}
+
+std::string lines(const Site& site, std::size_t frames) {
+  std::string text;
+  for (std::size_t i = 0; i < frames; ++i)
+    text += site.source[i].file + ":" + std::to_string(site.source[i].line) + "<";
+  return text;
+}
+
+// A place in the program's text, where a barrier could stand.
+struct Spot {
+  std::string whole; // with all that the function is inlined in
+  std::string own;   // within the innermost function that the accesses before and behind it are in
+  bool within = false; // one call of that function; else behind one and before the next
+  std::string function, file; // that function
+  Gap gap;
+};
+
+class Grouping {
+ public:
+  Grouping(const Detector& detector, const std::vector<FoundRace>& races, const Between& between,
+           const std::vector<bool>& alone)
+      : detector_(detector),
+        races_(races),
+        between_(between),
+        result_(races.size()),
+        spots_(races.size()),
+        keys_(races.size()) {
+    for (std::size_t i = 0; i < races.size(); ++i) {
+      result_[i].first = i;
+      if (alone[i]) continue;
+      for (const Between::Found& found : between.gaps(i)) spots_[i].push_back(spots(i, found));
+    }
+  }
+
+  std::vector<MissingBarrier> run() {
+    const std::set<std::string> at_fault = functions_at_fault();
+    std::map<Kind, std::vector<std::size_t>> kinds;
+    for (std::size_t i = 0; i < races_.size(); ++i) {
+      for (const std::vector<Spot>& instance : spots_[i]) narrow(keys_[i], instance, at_fault);
+      if (!keys_[i].empty()) kinds[kind(races_[i])].push_back(i);
+    }
+    for (auto& [of, members] : kinds) split(std::move(members));
+    return std::move(result_);
+  }
+
+ private:
+  using Kind = std::tuple<Certainty, RaceClass, bool>; // bool: in different blocks
+  static Kind kind(const FoundRace& race) {
+    return {race.certainty, race.race_class, race.first.thread.block_bits() != race.second.thread.block_bits()};
+  }
+  const Site& site(PlaceId place) const { return *detector_.sides().place(place).site; }
+  bool reads(PlaceId place) const { return detector_.sides().place(place).kind == AccessKind::read; }
+
+  using Keys = std::map<std::string, Gap>; // of spots
+
+  // Those between the accesses of an instance, each behind one access or before one.
+  std::vector<Spot> spots(std::size_t race, const Between::Found& found) const {
+    std::vector<Spot> all;
+    for (const Gap& gap : found.gaps) add(gap, all);
+    const Site& at = site(races_[race].first.place);
+    if (!all.empty() || at.source.empty() || !same_line(races_[race].first.place, races_[race].second.place))
+      return all;
+    Spot spot; // of accesses that threads perform at once: those of one line are one fault
+    spot.whole = spot.own = "at once " + lines(at, at.source.size());
+    return {spot};
+  }
+
+  void add(const Gap& gap, std::vector<Spot>& to) const {
+    const Site &before = site(gap.before), &behind = site(gap.behind);
+    Spot spot;
+    spot.gap = gap;
+    if (before.source.empty() || behind.source.empty()) {
+      spot.whole = spot.own = std::to_string(gap.before) + ">" + std::to_string(gap.behind);
+      return to.push_back(spot);
+    }
+    if (within_line(gap)) return;
+    std::size_t i = 0, j = behind.source.size();
+    for (; i < before.source.size() && j == behind.source.size(); ++i) {
+      const auto other = std::find_if(behind.source.begin(), behind.source.end(),
+                                      [&](const SourceFrame& frame) { return same_function(frame, before.source[i]); });
+      j = std::size_t(other - behind.source.begin());
+    }
+    if (j < behind.source.size()) {
+      const SourceFrame& frame = before.source[i - 1];
+      spot.function = template_name(frame.function);
+      spot.file = frame.file;
+      ++j;
+      spot.within = frame.line < behind.source[j - 1].line &&
+                    std::equal(before.source.begin() + std::ptrdiff_t(i), before.source.end(),
+                               behind.source.begin() + std::ptrdiff_t(j), behind.source.end());
+    }
+    spot.whole = "behind " + lines(before, before.source.size());
+    spot.own = "behind " + lines(before, i);
+    to.push_back(spot);
+    spot.whole = "before " + lines(behind, behind.source.size());
+    spot.own = "before " + lines(behind, j);
+    to.push_back(spot);
+  }
+
+  // What lies between the accesses of all instances. Where nothing does, several barriers are missing: the first's.
+  void narrow(Keys& keys, const std::vector<Spot>& instance, const std::set<std::string>& at_fault) const {
+    Keys here;
+    for (const Spot& spot : instance) {
+      const auto [at, fresh] = here.emplace(at_fault.count(spot.own) ? spot.own : spot.whole, spot.gap);
+      if (!fresh && says(at->second) < says(spot.gap)) at->second = spot.gap;
+    }
+    if (keys.empty()) return keys.swap(here);
+    Keys left;
+    for (const auto& [key, gap] : here) {
+      const auto known = keys.find(key);
+      if (known != keys.end()) left.emplace(key, says(known->second) < says(gap) ? gap : known->second);
+    }
+    if (!left.empty()) keys.swap(left);
+  }
+  bool same_line(PlaceId one, PlaceId other) const {
+    const std::vector<SourceFrame>&a = site(one).source, &b = site(other).source;
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const SourceFrame& x, const SourceFrame& y) { return x.line == y.line && x.file == y.file; });
+  }
+  bool one_line(const Gap& gap) const { return gap.before && same_line(gap.before, gap.behind); }
+  // Of one execution of a line, which reads before it writes.
+  bool within_line(const Gap& gap) const { return one_line(gap) && reads(gap.before) && !reads(gap.behind); }
+  // How much it says of where the barrier is to stand: two reads of a line may be of one execution, too.
+  enum class Says : std::uint8_t { perhaps, line, lines };
+  Says says(const Gap& gap) const {
+    if (!one_line(gap)) return Says::lines;
+    const bool twice = gap.before != gap.behind && reads(gap.before) && reads(gap.behind);
+    return twice ? Says::perhaps : Says::line;
+  }
+
+  // Spots::own of functions that lack the barrier themselves, wherever they are called: within them, or between their
+  // calls, more often than their callers synchronize.
+  std::set<std::string> functions_at_fault() const {
+    std::map<std::string, std::set<std::string>> calls;
+    std::map<std::string, const Spot*> of;
+    for (const auto& instances : spots_) {
+      for (const auto& instance : instances) {
+        for (const Spot& spot : instance) {
+          calls[spot.own].insert(spot.whole);
+          of.emplace(spot.own, &spot);
+        }
+      }
+    }
+    std::set<std::string> result;
+    for (const auto& [own, places] : calls) {
+      const Spot& spot = *of.at(own);
+      if (!spot.function.empty() && (spot.within || places.size() > barriers_outside(spot))) result.insert(own);
+    }
+    return result;
+  }
+
+  std::size_t barriers_outside(const Spot& spot) const {
+    std::set<std::string> places;
+    for (PlaceId place : between_.barriers()) {
+      const std::vector<SourceFrame>& source = site(place).source;
+      const bool inside = std::any_of(source.begin(), source.end(), [&](const SourceFrame& frame) {
+        return frame.file == spot.file && template_name(frame.function) == spot.function;
+      });
+      if (!inside) places.insert(lines(site(place), source.size()) + (source.empty() ? std::to_string(place) : ""));
+    }
+    return places.size();
+  }
+
+  // As few places as can be that lie between the accesses of all: of those with the fewest places the one first that
+  // most others have.
+  void split(std::vector<std::size_t> all) {
+    std::vector<std::size_t> left = all;
+    std::vector<std::pair<std::string, std::size_t>> chosen; // and the race that it was chosen for
+    while (!left.empty()) {
+      const std::size_t narrowest = *std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
+        return std::pair(keys_[a].size(), a) < std::pair(keys_[b].size(), b);
+      });
+      std::string best;
+      std::pair<std::ptrdiff_t, bool> most{0, false};
+      for (const auto& [key, gap] : keys_[narrowest]) {
+        const auto has = [&](std::size_t race) { return keys_[race].contains(key); };
+        const std::pair here(std::count_if(left.begin(), left.end(), has), says(gap) != Says::perhaps);
+        if (here <= most) continue;
+        most = here;
+        best = key;
+      }
+      chosen.emplace_back(best, narrowest);
+      std::erase_if(left, [&](std::size_t race) { return keys_[race].contains(best); });
+    }
+    std::vector<std::vector<std::size_t>> members(chosen.size());
+    for (std::size_t race : all) members[nearest(race, chosen)].push_back(race);
+    for (std::size_t i = 0; i < chosen.size(); ++i) join(members[i], chosen[i].first);
+  }
+
+  // Of the places that lie between its accesses, the one that was chosen for what has most to do with it.
+  std::size_t nearest(std::size_t race, const std::vector<std::pair<std::string, std::size_t>>& chosen) const {
+    std::size_t best = chosen.size();
+    int most = -1;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if (!keys_[race].contains(chosen[i].first)) continue;
+      const FoundRace &own = races_[race], &other = races_[chosen[i].second];
+      int alike = 0;
+      for (PlaceId place : {own.first.place, own.second.place})
+        alike += same_line(place, other.first.place) || same_line(place, other.second.place);
+      if (alike <= most) continue;
+      most = alike;
+      best = i;
+    }
+    return best;
+  }
+
+  void join(const std::vector<std::size_t>& members, const std::string& key) {
+    // What orders threads that are far apart orders near ones, too.
+    const auto rank = [&](std::size_t race) {
+      const FoundRace& of = races_[race];
+      return std::tuple(-int(telling(RaceLevel::shared, of.first, of.second, false)), of.same_value(),
+                        keys_[race].size(), race);
+    };
+    const std::size_t first = *std::min_element(members.begin(), members.end(),
+                                                [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
+    std::set<std::pair<std::string, std::string>> gaps;
+    for (std::size_t race : members) {
+      result_[race].first = first;
+      const Gap& gap = keys_[race].at(key);
+      if (gap.before && says(gap) != Says::perhaps) gaps.emplace(line(gap.before), line(gap.behind));
+    }
+    if (members.size() < 2 || gaps.empty()) return;
+    const auto& [before, behind] = *gaps.begin();
+    if (before.empty() || behind.empty()) return;
+    result_[first].where = gaps.size() == 1 && before != behind ? "between " + before + " and " + behind
+                           : key.starts_with("behind")          ? "each time behind " + before
+                                                                : "each time before " + behind;
+  }
+
+  std::string line(PlaceId place) const {
+    const SourceFrame* own = report::own_frame(site(place).source);
+    return own ? own->file.substr(own->file.rfind('/') + 1) + ":" + std::to_string(own->line) : "";
+  }
+
+  const Detector& detector_;
+  const std::vector<FoundRace>& races_;
+  const Between& between_;
+  std::vector<MissingBarrier> result_;
+  std::vector<std::vector<std::vector<Spot>>> spots_; // by race and instance
+  std::vector<Keys> keys_; // by race: what tells faults apart
+};
+
+} // namespace
+
+std::vector<MissingBarrier> missing_barriers(const Detector& detector, const std::vector<FoundRace>& races,
+                                             const Between& between, const std::vector<bool>& alone) {
+  return Grouping(detector, races, between, alone).run();
+}
+
+} // namespace deadheat::detect

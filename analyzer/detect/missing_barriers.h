@@ -1,0 +1,26 @@
+// Races inside a launch that one missing barrier makes: those of which one place of the program's text lies between
+// the two accesses of each. A function whose steps are inlined many times is one text; where its callers synchronize
+// between its calls, each place where they do not is a fault of its own.
+//
+// Thread-safety: none is needed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "analyzer/detect/between.h"
+#include "analyzer/detect/findings.h"
+
+namespace deadheat::detect {
+
+struct MissingBarrier {
+  std::size_t first = 0; // of the races that it makes, the one that tells most of it; of most races, themselves
+  std::string where; // of that one, where it has others: "between a.cu:12 and a.cu:15"; empty where no line is known
+};
+
+// Of each race. `alone`: those whose order is not a matter of barriers.
+std::vector<MissingBarrier> missing_barriers(const Detector& detector, const std::vector<FoundRace>& races,
+                                             const Between& between, const std::vector<bool>& alone);
+
+} // namespace deadheat::detect
