@@ -116,7 +116,7 @@ Expected<void> Judge::found_by_order(Race& race, const Schedule& schedule, const
   if (!compare(natural_.outputs, again->outputs, nullptr).differ) // too many switches to list
     return found(race, {Schedule{}, schedule}, natural_, run, std::nullopt);
   auto differs = [&](const Schedule& shorter) {
-    if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * options_.seconds) return false;
+    if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * seconds()) return false;
     Expected<Run> tried = session_.run(shorter, &natural_.outputs, budget_);
     race.schedules += 1;
     return tried && compare(natural_.outputs, tried->outputs, nullptr).differ;
@@ -146,7 +146,7 @@ Expected<bool> Judge::found_by_old_values(Race& race, const SchedulePair& pair, 
     return schedule;
   };
   auto differs = [&](const std::vector<std::size_t>& numbers) {
-    if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * options_.seconds) return false;
+    if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * seconds()) return false;
     Expected<Run> a = session_.run(listed(numbers, false), nullptr, budget_);
     Expected<Run> b = session_.run(listed(numbers, true), nullptr, budget_);
     race.schedules += 2;

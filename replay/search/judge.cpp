@@ -46,6 +46,8 @@ constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 constexpr std::uint64_t most_improved = 1 << 15;
 constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
 constexpr std::size_t most_alike = 4; // instances that are tried of writes which all write the same
+constexpr std::size_t most_again = 4; // of races that a harmful one's fault makes
+constexpr double seconds_again = 2; // for each of these
 constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
 constexpr auto most_spent_on_better = std::chrono::seconds(6); // looking for witnesses of fewer context switches
@@ -54,8 +56,9 @@ constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
 } // namespace
 
-Expected<void> Judge::judge(Race& race) {
+Expected<void> Judge::judge(Race& race, bool again) {
   begin_ = Clock::now();
+  again_ = again;
   doubtful_.reset();
   smaller_.reset();
   doubts_ = 0;
@@ -153,6 +156,7 @@ Expected<void> Judge::judge(Race& race) {
   if (driven && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
     race.verdict_why +=
         "; but who uses memory behind its free is wrong whatever comes out: by then it may be anybody's";
+  if (again_) race.verdict_why += "; few schedules were tried, since the same fault is harmful in another race";
   return {};
 }
 
@@ -160,7 +164,8 @@ std::vector<std::pair<Race::Instance, SchedulePair>> Judge::attempts(const Race&
   std::vector<std::pair<Race::Instance, SchedulePair>> all;
   // Of what every pair of writes leaves in either order, a few instances say as much as all.
   const bool alike = race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write;
-  for (std::size_t i = 0; i < std::min(race.instances.size(), alike ? most_alike : race.instances.size()); ++i)
+  const std::size_t most = again_ ? most_again : alike ? most_alike : race.instances.size();
+  for (std::size_t i = 0; i < std::min(race.instances.size(), most); ++i)
     all.emplace_back(race.instances[i], schedule_pair(race.instances[i]));
   for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
     const Race::Instance& instance = race.instances[i];
@@ -199,14 +204,14 @@ Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::I
   if (!*held) return false;
   Candidate best = **std::move(held);
   // There are reads that take nothing else with them, and that nobody waits for.
-  if (old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
+  if (!again_ && old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
     std::uint64_t driven = 0;
     const std::uint64_t tried = race.schedules;
     Expected<bool> done = by_old_values(race, driven);
     if (!done || *done) return done;
     race.schedules = tried;
   }
-  if (!best.perfect()) {
+  if (!again_ && !best.perfect()) {
     Expected<Candidate> better =
         alternatives.better(std::move(best), wanted, std::min(deadline(), begin_ + most_spent_on_better));
     if (!better) return better.error();
@@ -234,7 +239,7 @@ Expected<void> Judge::accept(Race& race, const Candidate& best, const Race::Inst
   Expected<Run> b = session_.run(best.b, nullptr, budget_);
   if (!b) return b.error();
   const trace::Launch* launch = session_.launch(instance.first.operation);
-  if (launch && instance.second.operation == instance.first.operation &&
+  if (!again_ && launch && instance.second.operation == instance.first.operation &&
       launch->grid.count() <= most_improved / std::max<std::uint64_t>(launch->block.count(), 1)) {
     const std::vector<SiteName> sites = sites_of(race);
     Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
@@ -305,8 +310,10 @@ bool Judge::waits_in_vain(const Race& race, const Run& run) {
          (run.choices.old_shown || !run.old_reads.empty());
 }
 
+double Judge::seconds() const { return again_ ? std::min(options_.seconds, seconds_again) : options_.seconds; }
+
 Judge::Clock::time_point Judge::deadline() const {
-  return begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.seconds));
+  return begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds()));
 }
 
 bool Judge::spent(const Race& race, std::uint64_t kept) const {
@@ -314,7 +321,7 @@ bool Judge::spent(const Race& race, std::uint64_t kept) const {
     options_.progress("replaying race " + std::to_string(race.id) + ", schedule " + std::to_string(race.schedules) +
                       " of at most " + std::to_string(options_.schedules));
   return race.schedules + 2 + kept > std::max<std::uint64_t>(options_.schedules, 2 + kept) ||
-         std::chrono::duration<double>(Clock::now() - begin_).count() > options_.seconds;
+         std::chrono::duration<double>(Clock::now() - begin_).count() > seconds();
 }
 
 std::vector<SiteName> Judge::sites_of(const Race& race) {
@@ -375,6 +382,9 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
 
   bool alone = analysis.races.size() == 1 && analysis.order_dependent.empty();
   Judge judge(*session, options, *natural, budget, alone);
+  using Clock = std::chrono::steady_clock;
+  std::map<std::uint32_t, Clock::duration> again; // of faults that are harmful: spent on what else they make
+  std::map<std::uint32_t, std::size_t> left_out;
   std::size_t done = 0;
   for (Race& race : analysis.races) {
     if (!chosen(race)) continue;
@@ -382,8 +392,24 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
       options.progress("replaying race " + std::to_string(race.id) + " of " + std::to_string(analysis.races.size()) +
                        ", " + std::to_string(done++) + " done");
     }
-    if (Expected<void> judged = judge.judge(race); !judged) return judged;
+    const std::uint32_t fault = race.same_fault_as ? race.same_fault_as : race.id;
+    const auto known = race.level == RaceLevel::stream ? again.end() : again.find(fault);
+    if (known != again.end() && known->second > std::chrono::duration<double>(options.seconds)) {
+      ++left_out[fault];
+      continue;
+    }
+    const Clock::time_point begin = Clock::now();
+    if (Expected<void> judged = judge.judge(race, known != again.end()); !judged) return judged;
+    if (known != again.end())
+      known->second += Clock::now() - begin;
+    else if (race.verdict == Verdict::harmful)
+      again.emplace(fault, Clock::duration::zero());
   }
+  for (const auto& [fault, races] : left_out)
+    analysis.warnings.push_back(std::to_string(races) + (races == 1 ? " race" : " races") +
+                                " of the same fault as race " + std::to_string(fault) + ", which is harmful, " +
+                                (races == 1 ? "was" : "were") +
+                                " not replayed (replay --race ID replays one, --seconds gives more time)");
   if (spread) return judge_order_dependent(*session, *natural, options, budget, analysis.order_dependent);
   return {};
 }

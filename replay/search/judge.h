@@ -31,7 +31,9 @@ class Judge {
   Judge(const Session& session, const SearchOptions& options, const Run& natural, std::uint64_t budget, bool alone)
       : session_(session), options_(options), natural_(natural), budget_(budget), alone_(alone) {}
 
-  Expected<void> judge(Race& race);
+  // `again`: a race that the same fault makes has been found harmful. Then the first schedules that show a difference
+  // will do, and less time is spent on finding them.
+  Expected<void> judge(Race& race, bool again);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -55,6 +57,7 @@ class Judge {
   // A run that shows old values and does not end is no harm that accesses do which the model allows: a loop that waits
   // for the new one sees it eventually.
   static bool waits_in_vain(const Race& race, const Run& run);
+  double seconds() const; // at most, for the race
   Clock::time_point deadline() const;
   // `kept`: schedules that are left for later.
   bool spent(const Race& race, std::uint64_t kept = 0) const;
@@ -79,6 +82,7 @@ class Judge {
   const Run& natural_;
   std::uint64_t budget_;
   bool alone_;
+  bool again_ = false;
   Clock::time_point begin_;
   std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
   unsigned doubts_ = 0;
