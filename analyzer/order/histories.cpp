@@ -112,8 +112,9 @@ bool Histories::comes_before(const Version& version, const HistoryAccess& read) 
 
 // May the read return nothing older than the version?
 bool Histories::binds(const Version& version, const Place& place, const HistoryAccess& read) {
-  if (version.seen_by_all) return true;
   if (version.writer == read.thread && !version.asynchronous && !read.copy) return true;
+  if (read.ordering == Ordering::nc) return false;
+  if (version.seen_by_all) return true;
   if (read.atomic && morally_strong(version, place, read)) return true;
   if (comes_before(version, read)) return true;
   if (!version.observed) return false;
@@ -272,7 +273,7 @@ void Histories::note_returned(const HistoryAccess& access, Stamp position, bool 
       left = std::uint8_t(left & ~version.mask);
       if (version.writer == access.thread && !version.asynchronous) continue; // its program order says so already
       if (replaced && !(version.mask & ~mask)) continue; // so will that of what it writes
-      if (!comes_before(version, access)) {
+      if (access.ordering == Ordering::nc || !comes_before(version, access)) {
         Stamps& returned = returned_[{number, access.thread.bits}];
         granule->returned = true;
         for (std::uint32_t byte = 0; byte < Granule::bytes; ++byte)

@@ -8,6 +8,10 @@
 //   - the thread wrote itself, or any earlier read of the thread returned (8.10.5),
 //   - is morally strong with the read, where that belongs to a read-modify-write (8.10.3),
 //   - is older than the last `longest` writes of the byte's eight aligned ones.
+// A read through the non-coherent cache (ld.global.nc) is outside of the model: its memory must be read-only while the
+// kernel runs (9.7.9.9), and the cache may have held the line ever since. No order binds it: only what its thread wrote
+// or read, and that the writes from before its launch are forgotten.
+//
 // So what can be shown is a subset of what the model allows. Left out: reads of writes that come later in program order
 // (load buffering), coherence orders other than that of performance, torn reads, reads of one thread that go back
 // although weak, read-modify-writes that return an old value of a write they are morally strong with.

@@ -155,7 +155,9 @@ Expected<bool> Judge::found_by_old_values(Race& race, const SchedulePair& pair, 
   std::vector<std::size_t> all(switches.size() + reads.size());
   std::iota(all.begin(), all.end(), std::size_t(0));
   SchedulePair best = pair;
-  race.verdict_why = "its reads return what other orders of memory operations allow, which nothing forbids them";
+  race.verdict_why = reads_non_coherently(race)
+                         ? "its reads return what the non-coherent cache may hold, from before the write"
+                         : "its reads return what other orders of memory operations allow, which nothing forbids them";
   if (differs(all)) {
     std::vector<std::size_t> only_reads(all.begin() + std::ptrdiff_t(switches.size()), all.end());
     std::vector<std::size_t> from = differs(only_reads) ? only_reads : all;

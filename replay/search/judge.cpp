@@ -66,7 +66,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
   std::uint64_t driven = 0;
   std::string trouble;
   const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
-  const bool may_be_old = race.level != RaceLevel::stream && reads;
+  const bool may_be_old = reads && (race.level != RaceLevel::stream || reads_non_coherently(race));
   for (auto& [instance, pair] : attempts(race)) {
     if (spent(race, may_be_old ? 2 : 0)) break; // which are tried once, however many instances there are
     Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
@@ -303,6 +303,10 @@ Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
     return found_by_old_values(race, {a, b}, *with);
   }
   return false;
+}
+
+bool Judge::reads_non_coherently(const Race& race) {
+  return race.first.opcode.find(".nc") != std::string::npos || race.second.opcode.find(".nc") != std::string::npos;
 }
 
 bool Judge::waits_in_vain(const Race& race, const Run& run) {

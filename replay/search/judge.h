@@ -54,6 +54,7 @@ class Judge {
   // Two runs of one order of threads, in which reads of this pair return older values in the one and not in the other.
   // True: that changed the outputs, and the verdict is made.
   Expected<bool> by_old_values(Race& race, std::uint64_t& driven);
+  static bool reads_non_coherently(const Race& race); // ld.global.nc
   // A run that shows old values and does not end is no harm that accesses do which the model allows: a loop that waits
   // for the new one sees it eventually.
   static bool waits_in_vain(const Race& race, const Run& run);

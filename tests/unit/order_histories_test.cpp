@@ -139,6 +139,24 @@ TEST(HistoriesBarriers, OrderABlock) {
   for (const Outcome& o : outcomes) EXPECT_FALSE(o[1] == 5 && o[2] == 0) << text(o);
 }
 
+// ld.global.nc is outside of the model: its cache may hold what was there before any write of the time since the launch
+// began, whatever orders that (9.7.9.9).
+TEST(HistoriesNonCoherent, NoOrderBindsReads) {
+  const auto behind_barrier = [](const Op& op) {
+    return shown({{0, 0, {write(x), barrier()}}, {0, 33, {barrier(), op, op}}});
+  };
+  const auto reads = behind_barrier(read(x, Ordering::nc));
+  EXPECT_TRUE(shows(reads, {0, 0}));
+  EXPECT_TRUE(shows(reads, {0, 1}));
+  EXPECT_TRUE(shows(reads, {1, 1}));
+  EXPECT_FALSE(shows(reads, {1, 0})); // a line that is gone does not come back
+  EXPECT_FALSE(shows(behind_barrier(read(x)), {0, 0}));
+  const auto message =
+      shown(in_blocks({{write(x), write(y, release, gpu)}, {read(y, acquire, gpu), read(x, Ordering::nc)}}));
+  EXPECT_TRUE(shows(message, {2, 0}));
+  EXPECT_EQ(shown({{0, 0, {write(x), read(x, Ordering::nc)}}}).size(), 1u); // its own, in program order
+}
+
 // An atomic of shared memory is bound by writes that are morally strong with it (8.10.3), by those that it is ordered
 // behind (8.10.6) and by what its thread has seen (8.10.5), and by nothing else: a weak write that nothing orders may
 // come after it in coherence order.
