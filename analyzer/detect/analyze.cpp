@@ -352,7 +352,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
     for (const auto& [first, second] : chosen_instances(race)) wanted.insert({first, second});
   }
   const std::map<Touch, std::uint64_t> nth = count_executions(source, find.jobs, findings, wanted);
-  Explainer explainer(detector, races);
+  Explainer explainer(detector, races, text);
   Between between(detector, races);
   Both both(between, explainer);
   for (std::size_t chunk = 0; !races.empty() && chunk < source.chunks(); ++chunk) {

@@ -40,7 +40,8 @@ std::string Explainer::too_narrow(Scope scope, Apart apart) {
          (apart == Apart::devices ? "on different devices" : "in different blocks");
 }
 
-Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& races) : detector_(detector) {
+Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& races, ModuleText text)
+    : detector_(detector), text_(std::move(text)) {
   cases_.resize(races.size());
   for (std::size_t i = 0; i < races.size(); ++i) {
     cases_[i].race = &races[i];
@@ -243,6 +244,8 @@ bool Explainer::record(trace::Record& record) {
     asynchronous(*r);
   } else if (auto* r = std::get_if<trace::ClusterBarrier>(&record)) {
     asynchronous(*r);
+  } else if (auto* r = std::get_if<trace::Module>(&record)) {
+    note_unused(*r);
   } else if (auto* r = std::get_if<trace::StreamCreate>(&record)) {
     streams_[r->stream] = r->kind;
   } else if (auto* r = std::get_if<trace::EventRecord>(&record)) {

@@ -18,12 +18,13 @@
 #include <vector>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/outcomes.h"
 
 namespace deadheat::detect {
 
 class Explainer final : public trace::RecordVisitor {
  public:
-  Explainer(const Detector& detector, const std::vector<FoundRace>& races);
+  Explainer(const Detector& detector, const std::vector<FoundRace>& races, ModuleText text);
   bool access(const trace::AccessView& access) override;
   bool record(trace::Record& record) override;
 
@@ -127,6 +128,7 @@ class Explainer final : public trace::RecordVisitor {
 
   template <typename Each> void each_case(order::OperationIndex operation, std::uint32_t block, Each&& each);
   void note_plain_flag(const FoundRace& race);
+  void note_unused(const trace::Module& module);
   void flag(const trace::AccessView& view, PlaceId place, unsigned lane);
   void flag_before(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_between(Case& entry, const Flag& flag, const FlagUse& use);
@@ -194,6 +196,8 @@ class Explainer final : public trace::RecordVisitor {
   std::vector<Case> cases_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_block_; // ThreadKey::block_bits → cases
   std::unordered_multimap<order::Stamp, std::size_t> by_common_;
+  const ModuleText text_;
+  std::set<PlaceId> unused_; // atomics of the races' modules that nobody looks at the outcome of
   std::set<SideId> plain_flags_; // sides of plain accesses that race with strong ones
   std::set<SideId> read_on_line_, written_by_many_; // writes that race with a read of their line, and with themselves
   std::set<PlaceId> line_uses_; // instructions of races whose sides are one line

@@ -26,6 +26,16 @@ void Explainer::note_plain_flag(const FoundRace& race) {
   }
 }
 
+void Explainer::note_unused(const trace::Module& module) {
+  const bool races = std::any_of(cases_.begin(), cases_.end(), [&](const Case& entry) {
+    return detector_.sides().place(entry.race->first.place).module == module.id ||
+           detector_.sides().place(entry.race->second.place).module == module.id;
+  });
+  if (!races) return;
+  for (const std::uint32_t site : unused_atomics(text_, module))
+    unused_.insert(detector_.sides().site(module.id, site));
+}
+
 // What races is no message about itself.
 bool Explainer::is_side(const FoundRace& race, PlaceId place) const {
   const SideId side = detector_.sides().place(place).side;
@@ -42,8 +52,9 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   FlagUse use{{view.module, view.site}, thread, site.ordering, site.scope};
   use.reads = site.access != AccessKind::write;
   use.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && view.wrote >> lane & 1);
-  // Sums of floating-point numbers are no flags (Outcomes asks of nothing where no fence could make them any).
-  use.unused = site.outcome_unused || site.opcode.starts_with("red") || detector_.sides().place(place).float_add;
+  // Sums of floating-point numbers are no flags.
+  use.unused = site.outcome_unused || site.opcode.starts_with("red") || unused_.contains(place) ||
+               detector_.sides().place(place).float_add;
   use.waits = may_poll(site) || is_acquire(site.ordering);
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];

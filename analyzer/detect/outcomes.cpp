@@ -31,19 +31,22 @@ bool has_polls(const trace::Module& module) {
   });
 }
 
+// Does the text have the module's sites?
+bool has_sites_of(const ptx::SiteTable& table, const trace::Module& module) {
+  // Older traces have no sites of SiteKind::heap, which come last.
+  const std::size_t known = std::min(module.sites.size(), table.sites.size());
+  return known == module.sites.size() &&
+         std::equal(module.sites.begin(), module.sites.end(), table.sites.begin(), table.sites.begin() + known,
+                    [](const Site& a, const Site& b) { return a.opcode == b.opcode; }) &&
+         std::all_of(table.sites.begin() + known, table.sites.end(),
+                     [](const Site& s) { return s.kind == SiteKind::heap; });
+}
+
 Outcomes::Found found_in(const std::string& text, const trace::Module& module) {
   const Expected<ptx::Module> parsed = ptx::parse(text, module.origin);
   if (!parsed) return {};
   const ptx::SiteTable table = ptx::site_table(*parsed);
-  // Older traces have no sites of SiteKind::heap, which come last.
-  const std::size_t known = std::min(module.sites.size(), table.sites.size());
-  const bool same =
-      known == module.sites.size() &&
-      std::equal(module.sites.begin(), module.sites.end(), table.sites.begin(), table.sites.begin() + known,
-                 [](const Site& a, const Site& b) { return a.opcode == b.opcode; }) &&
-      std::all_of(table.sites.begin() + known, table.sites.end(),
-                  [](const Site& s) { return s.kind == SiteKind::heap; });
-  if (!same) return {};
+  if (!has_sites_of(table, module)) return {};
   Outcomes::Found found;
   if (has_unused(module)) found.unused = ptx::unused_outcomes(*parsed, table);
   if (has_polls(module)) found.polls = ptx::polls(*parsed, table);
@@ -61,6 +64,22 @@ void Outcomes::mark(trace::Module& module) {
     if (site < module.sites.size()) module.sites[site].outcome_unused = true;
   for (const auto& [site, polls] : found->second.polls)
     if (site < module.sites.size()) module.sites[site].polls = polls;
+}
+
+std::set<std::uint32_t> unused_atomics(const ModuleText& text, const trace::Module& module) {
+  const auto asked = [](const Site& site) {
+    return site.kind == SiteKind::access && site.access == AccessKind::atomic && is_strong(site.ordering) &&
+           !site.opcode.starts_with("red");
+  };
+  if (module.kind != trace::Module::Kind::ptx || !text) return {};
+  if (std::none_of(module.sites.begin(), module.sites.end(), asked)) return {};
+  const Expected<ptx::Module> parsed = ptx::parse(text(module), module.origin);
+  if (!parsed) return {};
+  const ptx::SiteTable table = ptx::site_table(*parsed);
+  if (!has_sites_of(table, module)) return {};
+  std::set<std::uint32_t> sites = ptx::unused_outcomes(*parsed, table);
+  std::erase_if(sites, [&](std::uint32_t site) { return site >= module.sites.size() || !asked(module.sites[site]); });
+  return sites;
 }
 
 } // namespace deadheat::detect

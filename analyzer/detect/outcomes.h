@@ -34,4 +34,8 @@ class Outcomes {
   std::map<trace::BlobHash, Found> found_; // by image
 };
 
+// Sites of strong atomics of the module that nobody looks at the outcome of, whether it may matter or not. None where
+// the PTX is not to be had, or has other sites.
+std::set<std::uint32_t> unused_atomics(const ModuleText& text, const trace::Module& module);
+
 } // namespace deadheat::detect
