@@ -20,12 +20,25 @@ std::map<Step, std::size_t> numbered(const std::vector<PlaceId>& places) {
   return steps;
 }
 
-Step last_of(const std::vector<PlaceId>& places) {
-  return {places.back(), std::size_t(std::count(places.begin(), places.end(), places.back()) - 1)};
+// Where the thread accesses what it does at the end, by the same instruction: the end, and some before it.
+std::vector<std::size_t> like_the_last(const std::vector<PlaceId>& places, const std::vector<std::uint64_t>& addresses,
+                                       bool only_the_last) {
+  constexpr std::size_t most = 32;
+  std::vector<std::size_t> all;
+  for (std::size_t i = places.size(); i-- > 0 && all.size() < (only_the_last ? 1 : most);)
+    if (places[i] == places.back() && addresses[i] == addresses.back()) all.push_back(i);
+  return all;
 }
 
-void add_from(std::size_t at, const std::vector<PlaceId>& places, std::vector<Gap>& gaps) {
-  for (; at + 1 < places.size(); ++at) gaps.push_back({places[at], places[at + 1]});
+std::vector<Step> steps_of(const std::vector<PlaceId>& places) {
+  std::vector<Step> steps;
+  std::map<PlaceId, std::size_t> performed;
+  for (PlaceId place : places) steps.emplace_back(place, performed[place]++);
+  return steps;
+}
+
+void add(std::size_t from, std::size_t to, const std::vector<PlaceId>& places, std::vector<Gap>& gaps) {
+  for (; from < to; ++from) gaps.push_back({places[from], places[from + 1]});
 }
 
 // Of threads that took different ways behind what they last did alike: in the order of the text. The thread of `back`
@@ -37,7 +50,7 @@ std::vector<Gap> across(const std::vector<PlaceId>& back, const std::vector<Plac
     if (done.count(step)) own = std::max(own, at + 1);
   own = std::min(own, front.size() - 1);
   std::vector<Gap> gaps{{back.back(), front[own]}};
-  add_from(own, front, gaps);
+  add(own, front.size() - 1, front, gaps);
   return gaps;
 }
 
@@ -59,7 +72,7 @@ Between::Between(const Detector& detector, const std::vector<FoundRace>& races)
       chosen.insert(chosen.begin(), {race.first, race.second});
     for (const auto& [a, b] : chosen) {
       if (a.thread.operation() != b.thread.operation()) continue;
-      instances_[i].push_back({a, b, {}, {}});
+      instances_[i].push_back({a, b, {}, {}, false});
     }
     for (Instance& instance : instances_[i]) follow(instance);
   }
@@ -70,8 +83,8 @@ void Between::follow(Instance& instance) {
        {std::pair(&instance.first, &instance.before_first), {&instance.second, &instance.before_second}}) {
     const unsigned thread = side->thread.thread();
     Thread& followed = by_block_[side->thread.block_bits()][thread / 32][thread % 32];
-    followed.sides.emplace_back(side->stamp, steps);
-    followed.across_blocks |= instance.first.thread.block_bits() != instance.second.thread.block_bits();
+    followed.sides.push_back({side->stamp, steps, &instance});
+    followed.across_blocks |= !instance.one_block();
   }
 }
 
@@ -86,11 +99,17 @@ bool Between::access(const trace::AccessView& view) {
   if (warp == block->second.end()) return true;
   for (auto& [lane, thread] : warp->second) {
     if (!(view.mask >> lane & 1) || thread.sides.empty()) continue;
-    thread.cut |= thread.steps.size() >= most_steps;
-    if (!thread.cut) thread.steps.push_back(place);
-    std::erase_if(thread.sides, [&](const auto& side) {
-      if (side.first > now_) return false;
-      if (!thread.cut) *side.second = thread.steps;
+    thread.cut |= thread.steps.places.size() >= most_steps;
+    if (!thread.cut) {
+      thread.steps.places.push_back(place);
+      thread.steps.addresses.push_back(view.address[lane]);
+    }
+    std::erase_if(thread.sides, [&](const Thread::Side& side) {
+      if (side.stamp > now_) return false;
+      const std::size_t from = side.of->one_block() ? thread.since : 0;
+      kept_ += thread.steps.places.size() - from;
+      if (!thread.cut && kept_ <= most_kept) *side.steps = thread.steps.from(from);
+      side.of->met_some |= thread.met_some;
       return true;
     });
   }
@@ -109,31 +128,55 @@ bool Between::record(trace::Record& record) {
     if (!operation || block == by_block_.end()) return true;
     for (auto& [number, warp] : block->second)
       for (auto& [lane, thread] : warp) {
+        thread.met_some = false;
+        thread.since = thread.steps.places.size();
         if (thread.across_blocks) continue;
-        thread.steps.clear();
+        thread.steps = {};
+        thread.since = 0;
         thread.cut = false;
       }
   } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
     executed(*r);
+    met_some(r->warp.launch, r->warp.block);
   } else if (auto* r = std::get_if<trace::WarpBarrier>(&record)) {
     executed(*r);
+    met_some(r->warp.launch, r->warp.block);
   }
   return true;
 }
 
+void Between::met_some(std::uint32_t launch, std::uint32_t number) {
+  const order::OperationIndex operation = detector_.operation_of(launch);
+  const auto block = by_block_.find(order::ThreadKey(operation, number, 0).block_bits());
+  if (!operation || block == by_block_.end()) return;
+  for (auto& [warp, lanes] : block->second)
+    for (auto& [lane, thread] : lanes) thread.met_some = true;
+}
+
 Between::Found Between::between(const Instance& instance) {
-  const Steps &one = instance.before_first, &two = instance.before_second;
-  const Step first = last_of(one), second = last_of(two);
-  if (first == second) return {{}, true};
-  Found found;
+  const std::vector<PlaceId>&one = instance.before_first.places, &two = instance.before_second.places;
+  // Since the last barrier nothing orders any of what the two threads of one block did, unless some met elsewhere.
+  const bool only_these = !instance.one_block() || instance.met_some;
+  const std::vector<Step> first_steps = steps_of(one), second_steps = steps_of(two);
   const std::map<Step, std::size_t> in_first = numbered(one), in_second = numbered(two);
-  const auto behind = in_first.find(second), before = in_second.find(first);
-  if (behind != in_first.end() && before == in_second.end()) {
-    add_from(behind->second, one, found.gaps);
-  } else if (before != in_second.end() && behind == in_first.end()) {
-    add_from(before->second, two, found.gaps);
-  } else if (behind == in_first.end()) {
-    found.gaps = first.first < second.first ? across(one, two) : across(two, one);
+  Found found;
+  for (std::size_t i : like_the_last(one, instance.before_first.addresses, only_these)) {
+    for (std::size_t j : like_the_last(two, instance.before_second.addresses, only_these)) {
+      const Step &first = first_steps[i], &second = second_steps[j];
+      if (first == second) return {{}, true};
+      const auto behind = in_first.find(second), before = in_second.find(first);
+      const bool first_ahead = behind != in_first.end() && behind->second < i,
+                 second_ahead = before != in_second.end() && before->second < j;
+      std::vector<Gap> gaps;
+      if (first_ahead && !second_ahead) {
+        add(behind->second, i, one, gaps);
+      } else if (second_ahead && !first_ahead) {
+        add(before->second, j, two, gaps);
+      } else if (behind == in_first.end() && before == in_second.end() && i + 1 == one.size() && j + 1 == two.size()) {
+        gaps = first.first < second.first ? across(one, two) : across(two, one);
+      }
+      if (!gaps.empty() && (found.gaps.empty() || gaps.size() < found.gaps.size())) found.gaps = std::move(gaps);
+    }
   }
   return found;
 }
@@ -143,7 +186,7 @@ std::vector<Between::Found> Between::gaps(std::size_t race) const {
   for (const Instance& instance : instances_[race]) {
     const Steps &one = instance.before_first, &two = instance.before_second;
     if (torn_ || one.empty() || two.empty()) continue;
-    if (one.back() != instance.first.place || two.back() != instance.second.place) continue;
+    if (one.places.back() != instance.first.place || two.places.back() != instance.second.place) continue;
     Found found = between(instance);
     if (found.at_once || !found.gaps.empty()) all.push_back(std::move(found));
   }

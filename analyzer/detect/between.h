@@ -33,8 +33,9 @@ class Between final : public trace::RecordVisitor {
   bool record(trace::Record& record) override;
   void missing() override { torn_ = true; }
 
-  // After the last record, of each instance of a race of which it is known: the gaps between the two, in the program's
-  // order. `at_once`: both threads are at the same place of the program, where no barrier can help.
+  // After the last record, of each instance of a race of which it is known: the gaps between the two, or between those
+  // of the same two threads and bytes that are nearest to each other, in the program's order. `at_once`: both threads
+  // are at the same place of the program, where no barrier can help.
   struct Found {
     std::vector<Gap> gaps;
     bool at_once = false;
@@ -46,26 +47,46 @@ class Between final : public trace::RecordVisitor {
   static constexpr std::size_t most_races = 1024; // that are followed
   static constexpr std::size_t most_instances = 8; // of each, beside that which stands for all
   static constexpr std::size_t most_steps = 4096; // of a thread
-  using Steps = std::vector<PlaceId>;
-  struct Thread {
-    Steps steps; // since its block's last barrier, or, where it races with another block, its begin
-    bool cut = false; // some are missing
-    bool across_blocks = false;
-    std::vector<std::pair<order::Stamp, Steps*>> sides; // of races, that it has still to come to
+  static constexpr std::size_t most_kept = std::size_t(1) << 22; // steps of all instances
+  struct Steps { // accesses
+    std::vector<PlaceId> places;
+    std::vector<std::uint64_t> addresses;
+    bool empty() const { return places.empty(); }
+    Steps from(std::size_t begin) const {
+      const auto at = std::ptrdiff_t(begin);
+      return {{places.begin() + at, places.end()}, {addresses.begin() + at, addresses.end()}};
+    }
   };
   struct Instance {
     Touch first, second;
     Steps before_first, before_second; // what each thread did, its own access at the end
+    bool met_some = false; // so that not all that they did is unordered
+    bool one_block() const { return first.thread.block_bits() == second.thread.block_bits(); }
+  };
+  struct Thread {
+    Steps steps; // since its block's last barrier, or, where it races with another block, its begin
+    std::size_t since = 0; // the first behind its block's last barrier
+    bool cut = false; // some are missing
+    bool met_some = false; // at a barrier of some threads only, since then
+    bool across_blocks = false;
+    struct Side {
+      order::Stamp stamp = 0;
+      Steps* steps = nullptr;
+      Instance* of = nullptr;
+    };
+    std::vector<Side> sides; // of races, that it has still to come to
   };
   using Warp = std::map<unsigned, Thread>; // by lane
   void follow(Instance& instance);
   static Found between(const Instance& instance);
+  void met_some(std::uint32_t launch, std::uint32_t block);
 
   const Detector& detector_;
   order::Stamp now_ = 0;
   std::vector<std::vector<Instance>> instances_; // by race
   std::unordered_map<std::uint64_t, std::map<unsigned, Warp>> by_block_; // ThreadKey::block_bits
   std::set<PlaceId> barriers_;
+  std::size_t kept_ = 0;
   bool torn_ = false;
 };
 
