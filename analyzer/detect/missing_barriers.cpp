@@ -54,8 +54,9 @@ class Grouping {
         keys_(races.size()) {
     for (std::size_t i = 0; i < races.size(); ++i) {
       result_[i].first = i;
-      if (alone[i]) continue;
+      if (alone[i] || kept_ > most_spots) continue;
       for (const Between::Found& found : between.gaps(i)) spots_[i].push_back(spots(i, found));
+      for (const std::vector<Spot>& instance : spots_[i]) kept_ += instance.size();
     }
   }
 
@@ -78,12 +79,15 @@ class Grouping {
   const Site& site(PlaceId place) const { return *detector_.sides().place(place).site; }
   bool reads(PlaceId place) const { return detector_.sides().place(place).kind == AccessKind::read; }
 
+  static constexpr std::size_t most_spots = 1 << 18; // beyond, races are faults of their own
   using Keys = std::map<std::string, Gap>; // of spots
 
   // Those between the accesses of an instance, each behind one access or before one.
   std::vector<Spot> spots(std::size_t race, const Between::Found& found) const {
     std::vector<Spot> all;
-    for (const Gap& gap : found.gaps) add(gap, all);
+    for (const Gap& gap : std::set<Gap>(found.gaps.begin(), found.gaps.end())) add(gap, all);
+    std::set<std::pair<std::string, Says>> known; // unrolled loops have many of one line
+    std::erase_if(all, [&](const Spot& spot) { return !known.emplace(spot.whole, says(spot.gap)).second; });
     const Site& at = site(races_[race].first.place);
     if (!all.empty() || at.source.empty() || !same_line(races_[race].first.place, races_[race].second.place))
       return all;
@@ -157,7 +161,7 @@ class Grouping {
 
   // Spots::own of functions that lack the barrier themselves, wherever they are called: within them, or between their
   // calls, more often than their callers synchronize.
-  std::set<std::string> functions_at_fault() const {
+  std::set<std::string> functions_at_fault() {
     std::map<std::string, std::set<std::string>> calls;
     std::map<std::string, const Spot*> of;
     for (const auto& instances : spots_) {
@@ -176,7 +180,9 @@ class Grouping {
     return result;
   }
 
-  std::size_t barriers_outside(const Spot& spot) const {
+  std::size_t barriers_outside(const Spot& spot) {
+    const auto [known, fresh] = outside_.try_emplace({spot.file, spot.function});
+    if (!fresh) return known->second;
     std::set<std::string> places;
     for (PlaceId place : between_.barriers()) {
       const std::vector<SourceFrame>& source = site(place).source;
@@ -185,7 +191,7 @@ class Grouping {
       });
       if (!inside) places.insert(lines(site(place), source.size()) + (source.empty() ? std::to_string(place) : ""));
     }
-    return places.size();
+    return known->second = places.size();
   }
 
   // As few places as can be that lie between the accesses of all: of those with the fewest places the one first that
@@ -232,6 +238,7 @@ class Grouping {
   }
 
   void join(const std::vector<std::size_t>& members, const std::string& key) {
+    if (members.empty()) return; // all have more to do with others
     // What orders threads that are far apart orders near ones, too.
     const auto rank = [&](std::size_t race) {
       const FoundRace& of = races_[race];
@@ -265,6 +272,8 @@ class Grouping {
   std::vector<MissingBarrier> result_;
   std::vector<std::vector<std::vector<Spot>>> spots_; // by race and instance
   std::vector<Keys> keys_; // by race: what tells faults apart
+  std::size_t kept_ = 0; // spots
+  std::map<std::pair<std::string, std::string>, std::size_t> outside_; // barriers, by file and function
 };
 
 } // namespace
