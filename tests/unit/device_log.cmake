@@ -3,6 +3,8 @@ deadheat_test(device_log_test device_log_agents_test.cpp device_log_barrier_test
               device_log_rounds_test.cpp device_log_strong_test.cpp device_log_true_order.cpp
               device_log_true_order_test.cpp
               LIBS deadheat_device_log)
+deadheat_together(device_log_test device_log_agents_test.cpp device_log_barrier_test.cpp device_log_heap_test.cpp)
+deadheat_together(device_log_test device_log_true_order.cpp device_log_true_order_test.cpp)
 # What makes kernels leave it.
 deadheat_test(ptx_instrument_test ptx_instrument_test.cpp LIBS deadheat_ptx)
 deadheat_test(ptx_contractions_test ptx_contractions_test.cpp LIBS deadheat_ptx)

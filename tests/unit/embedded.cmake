@@ -35,6 +35,8 @@ add_custom_target(embedded_programs DEPENDS ${embedded_programs})
 deadheat_test(embedded_test embedded_exports.cpp embedded_options.cpp embedded_programs.cpp embedded_probe.cpp
               embedded_entry_points.cpp embedded_conditions.cpp
               LIBS deadheat_trace deadheat_ptx)
+deadheat_together(embedded_test embedded_exports.cpp embedded_options.cpp embedded_programs.cpp embedded_probe.cpp
+                  embedded_entry_points.cpp embedded_conditions.cpp)
 add_dependencies(embedded_test embedded_programs cudart_embedded)
 target_compile_definitions(embedded_test PRIVATE
   EMBEDDED_LIBRARY="$<TARGET_FILE:cudart_embedded>"
