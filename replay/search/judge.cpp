@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "replay/search/outputs.h"
@@ -13,13 +15,6 @@ namespace {
 
 bool in_one_launch(const Race::Instance& instance) {
   return instance.first.launch && instance.first.launch == instance.second.launch;
-}
-SchedulePair schedule_pair(const Race::Instance& instance) {
-  SchedulePair pair;
-  pair.first_then_second.kind = pair.second_then_first.kind = Schedule::Kind::holds;
-  pair.first_then_second.holds.push_back({instance.second, instance.first});
-  pair.second_then_first.holds.push_back({instance.first, instance.second});
-  return pair;
 }
 
 // The first operation as late as can be: what comes before the second in its stream goes before both. Where it is that
@@ -56,6 +51,14 @@ constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
 } // namespace
 
+SchedulePair schedule_pair(const Race::Instance& instance) {
+  SchedulePair pair;
+  pair.first_then_second.kind = pair.second_then_first.kind = Schedule::Kind::holds;
+  pair.first_then_second.holds.push_back({instance.second, instance.first});
+  pair.second_then_first.holds.push_back({instance.first, instance.second});
+  return pair;
+}
+
 Expected<void> Judge::judge(Race& race, bool again) {
   begin_ = Clock::now();
   again_ = again;
@@ -68,7 +71,8 @@ Expected<void> Judge::judge(Race& race, bool again) {
   const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
   const bool may_be_old = reads && (race.level != RaceLevel::stream || reads_non_coherently(race));
   for (auto& [instance, pair] : attempts(race)) {
-    if (spent(race, may_be_old ? 2 : 0)) break; // which are tried once, however many instances there are
+    // Those are tried once, however many instances there are.
+    if (spent(race, (may_be_old ? 2 : 0) + (may_turn(race) ? schedules_of_whole : 0))) break;
     Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
     if (!a) return a.error();
     Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
@@ -115,6 +119,11 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (*settled) return {};
   }
   if (doubtful_) return accept(race, doubtful_->first, doubtful_->second);
+  if (may_turn(race)) {
+    Expected<bool> done = by_whole_operations(race, driven);
+    if (!done) return done.error();
+    if (*done) return {};
+  }
   if (may_be_old) {
     Expected<bool> done = by_old_values(race, driven);
     if (!done) return done.error();
@@ -360,6 +369,16 @@ Expected<void> judge_order_dependent(const Session& session, const Run& natural,
   return {};
 }
 
+// Races of which no other is of the same two kernels or copies.
+std::set<std::uint32_t> sole_conflicts(const std::vector<Race>& races) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::uint32_t>> of;
+  for (const Race& race : races) of[std::minmax(race.first.kernel, race.second.kernel)].push_back(race.id);
+  std::set<std::uint32_t> sole;
+  for (const auto& [kernels, ids] : of)
+    if (ids.size() == 1) sole.insert(ids.front());
+  return sole;
+}
+
 } // namespace
 
 Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchOptions& options) {
@@ -389,6 +408,7 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
   using Clock = std::chrono::steady_clock;
   std::map<std::uint32_t, Clock::duration> again; // of faults that are harmful: spent on what else they make
   std::map<std::uint32_t, std::size_t> left_out;
+  judge.sole(sole_conflicts(analysis.races));
   std::size_t done = 0;
   for (Race& race : analysis.races) {
     if (!chosen(race)) continue;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ namespace deadheat::search {
 struct SchedulePair {
   Schedule first_then_second, second_then_first;
 };
+SchedulePair schedule_pair(const Race::Instance& instance);
+constexpr std::uint64_t schedules_of_whole = 4; // tried for a race
 constexpr std::uint64_t most_logged = 1 << 20; // operations of runs that are compared one by one
 
 class Judge {
@@ -34,6 +37,8 @@ class Judge {
   // `again`: a race that the same fault makes has been found harmful. Then the first schedules that show a difference
   // will do, and less time is spent on finding them.
   Expected<void> judge(Race& race, bool again);
+  // Races whose two operations race in no other way, by id: what changes when these change places is the race's doing.
+  void sole(std::set<std::uint32_t> races) { sole_ = std::move(races); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -55,6 +60,11 @@ class Judge {
   // True: that changed the outputs, and the verdict is made.
   Expected<bool> by_old_values(Race& race, std::uint64_t& driven);
   static bool reads_non_coherently(const Race& race); // ld.global.nc
+  // Two operations the other way round as a whole (whole_operations.cpp): what single threads change first need not
+  // show, where they write what was there before. True: that changed the outputs, and the verdict is made.
+  bool may_turn(const Race& race) const;
+  Expected<bool> by_whole_operations(Race& race, std::uint64_t& driven);
+  Expected<bool> turns_alone(const Race& race, const SchedulePair& pair, const Race::Instance& instance) const;
   // A run that shows old values and does not end is no harm that accesses do which the model allows: a loop that waits
   // for the new one sees it eventually.
   static bool waits_in_vain(const Race& race, const Run& run);
@@ -84,6 +94,7 @@ class Judge {
   std::uint64_t budget_;
   bool alone_;
   bool again_ = false;
+  std::set<std::uint32_t> sole_;
   Clock::time_point begin_;
   std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
   unsigned doubts_ = 0;
