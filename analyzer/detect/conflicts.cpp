@@ -149,13 +149,15 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     if (is_bulk) {
       return early ? "nothing orders the two: either the bulk copy is to be issued behind the second, or the second is "
                      "to wait until it is complete, for its mbarrier's phase or its bulk group"
-                   : "nothing has seen the bulk copy complete: no wait for its mbarrier's phase, or for its bulk group "
-                     "by the thread that issued it, comes between";
+                   : "nothing has seen the bulk copy complete: no wait for its mbarrier's phase that acquires, or for "
+                     "its "
+                     "bulk group by the thread that issued it, comes between";
     }
     if (is_store) {
       return early ? "nothing orders the two: either the asynchronous store is to be issued behind the second, or the "
                      "second is to wait for its mbarrier's phase"
-                   : "nothing has seen the asynchronous store complete: no wait for its mbarrier's phase comes between";
+                   : "nothing has seen the asynchronous store complete: no wait for its mbarrier's phase that acquires "
+                     "comes between";
     }
     return early
                ? "no barrier comes between the two: either the asynchronous copy is to be issued behind the second, "

@@ -56,7 +56,9 @@ class Explainer final : public trace::RecordVisitor {
     std::uint64_t address = 0;
     std::uint32_t phase = 0;
     Scope scope = Scope::cta;
+    Ordering ordering = Ordering::weak; // of an arrival or a wait
   };
+  using Object = std::pair<std::uint32_t, std::uint64_t>; // an mbarrier: block and address
   struct Fence {
     Mark mark;
     Ordering ordering = Ordering::sc;
@@ -111,7 +113,9 @@ class Explainer final : public trace::RecordVisitor {
     // Of mbarriers: where the first's thread first arrived after its access, or its bulk copy completed; what the
     // second's thread last saw complete, and what it last tested without looking at the outcome.
     Phase arrived, completed, tested, unlooked;
-    std::map<std::pair<std::uint32_t, std::uint64_t>, Phase> arrived_before; // by block and address: the first's last
+    std::map<Object, Phase> arrived_before; // the first's last
+    std::map<Object, Phase> tested_of; // the last that the second's thread saw complete of each
+    std::map<Object, Phase> relaxed_of; // that others of its block did by a .relaxed wait
     bool unlooked_succeeded = false;
     Mark proxy_fence, proxy_fence_before; // of either thread, since the first access and before it
     Mark cluster_arrive, cluster_arrive_before, cluster_wait;

@@ -11,7 +11,11 @@ namespace {
 
 using order::ThreadKey;
 
-constexpr std::size_t most_arrivals = 16; // mbarriers of a race that are remembered
+constexpr std::size_t most_objects = 16; // mbarriers of a race that are remembered
+
+template <class Map, class Value> void remember(Map& map, const typename Map::key_type& object, const Value& value) {
+  if (map.size() < most_objects || map.count(object)) map[object] = value;
+}
 
 std::string object_text(std::uint64_t address) {
   char text[48];
@@ -29,13 +33,11 @@ void Explainer::asynchronous(const trace::Mbarrier& r) {
     const Place& first = detector_.sides().place(race.first.place);
     each_lane(r.mask, [&](unsigned lane) {
       const ThreadKey thread = key_of(operation, r.warp, lane);
-      const Phase phase{{r.module, r.site}, r.block, r.address[lane], r.phase[lane], r.scope};
+      const Phase phase{{r.module, r.site}, r.block, r.address[lane], r.phase[lane], r.scope, r.ordering};
+      const Object object{phase.block, phase.address};
       const bool arrives = r.what == What::arrive || r.what == What::arrive_drop || r.what == What::async_arrive;
       if (now_ <= race.first.stamp) {
-        const std::pair<std::uint32_t, std::uint64_t> object{phase.block, phase.address};
-        auto& before = entry.arrived_before;
-        if (thread == race.first.thread && arrives && (before.size() < most_arrivals || before.count(object)))
-          before[object] = phase;
+        if (thread == race.first.thread && arrives) remember(entry.arrived_before, object, phase);
         return;
       }
       if (thread == race.first.thread && arrives && !entry.arrived.mark) entry.arrived = phase;
@@ -43,14 +45,19 @@ void Explainer::asynchronous(const trace::Mbarrier& r) {
           first.module == r.module && first.site_number == r.site) {
         entry.completed = phase;
       }
-      if (thread == race.second.thread && r.what == What::test) {
+      if (r.what != What::test) return;
+      const bool succeeded = r.succeeded >> lane & 1;
+      if (thread != race.second.thread) {
+        const bool beside = thread.block_bits() == race.second.thread.block_bits();
+        if (beside && succeeded && phase.ordering == Ordering::relaxed) remember(entry.relaxed_of, object, phase);
+      } else {
         const Site* site = detector_.sides().place(detector_.sides().site(r.module, r.site)).site;
-        const bool succeeded = r.succeeded >> lane & 1;
         if (site && site->outcome_unused) {
           entry.unlooked = phase;
           entry.unlooked_succeeded = succeeded;
         } else if (succeeded) {
           entry.tested = phase;
+          remember(entry.tested_of, object, phase);
         }
       }
     });
@@ -91,7 +98,12 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
 
   // What releases the first: an arrival by its thread, or its copy's own completion.
   const Phase& released = bulk(first) ? entry.completed : entry.arrived;
-  const Phase& seen = entry.tested;
+  const auto of_released = [&](const std::map<Object, Phase>& phases) -> const Phase* {
+    const auto found = released.mark ? phases.find({released.block, released.address}) : phases.end();
+    return found == phases.end() || found->second.phase < released.phase ? nullptr : &found->second;
+  };
+  const Phase *own = of_released(entry.tested_of), *beside = own ? nullptr : of_released(entry.relaxed_of);
+  const Phase& seen = own ? *own : entry.tested;
   const std::string releases = bulk(first) ? "the copy completes on " : "the first arrives at ";
   const Phase& unlooked = entry.unlooked;
   const auto covers = [&](const Phase& wait) {
@@ -112,6 +124,16 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
     out.push_back(releases + object_text(released.address) + ", but nothing depends on the outcome of the wait at " +
                   place(unlooked.mark) + ", which orders nothing" +
                   (entry.unlooked_succeeded ? ", though it succeeded in this run" : ""));
+  } else if (own && own->ordering == Ordering::relaxed && !entry.second_fence.mark) {
+    out.push_back(releases + object_text(released.address) + ", but the wait for it at " + place(own->mark) +
+                  " is .relaxed: without a fence behind it, it acquires nothing");
+  } else if (beside) {
+    out.push_back(releases + object_text(released.address) + ", but the wait for it at " + place(beside->mark) +
+                  ", by another thread of the second's block, is .relaxed: without a fence behind it, it acquires "
+                  "nothing that a barrier could hand on");
+  } else if (own && !bulk(first) && released.ordering == Ordering::relaxed && !entry.first_fence.mark) {
+    out.push_back("the arrival at " + object_text(released.address) + " (" + place(released.mark) +
+                  ") is .relaxed: without a fence before it, it releases nothing");
   } else if (released.mark && !seen.mark) {
     out.push_back(releases + object_text(released.address) + ", and the thread of the second waits for no phase of it");
   } else if (released.mark && (released.block != seen.block || released.address != seen.address)) {
