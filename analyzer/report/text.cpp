@@ -67,7 +67,9 @@ void verdict(Page& page, const Race& race, bool steps) {
                      " tried)");
       break;
     case Verdict::benign:
-      page.paragraph("benign: the outputs agree in all " + counted(race.schedules, "schedule", "schedules") + " tried");
+      page.paragraph(race.schedules ? "benign: the outputs agree in all " +
+                                          counted(race.schedules, "schedule", "schedules") + " tried"
+                                    : "benign: its order shows in nothing that the two do");
       break;
     case Verdict::unreached:
       page.paragraph("unreached: no schedule of " + number(race.schedules) + " tells what its order changes");

@@ -66,6 +66,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
   smaller_.reset();
   doubts_ = 0;
   race.schedules = 0;
+  elsewhere_ = 0;
   std::uint64_t driven = 0;
   std::string trouble;
   const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
@@ -108,8 +109,17 @@ Expected<void> Judge::judge(Race& race, bool again) {
       trouble = "a loop that waits was shown an old value, and the run did not end: that tells nothing";
       continue;
     }
+    const bool differ = compare(a->outputs, b->outputs, nullptr).differ;
+    if (differ) {
+      Expected<bool> told = tells(race, pair.first_then_second, pair.second_then_first);
+      if (!told) return told.error();
+      if (!*told) {
+        elsewhere_ += 2;
+        continue;
+      }
+    }
     ++driven;
-    if (!compare(a->outputs, b->outputs, nullptr).differ) continue;
+    if (!differ) continue;
     race.verdict_why = how;
     if (pair.second_then_first.holds[0].in_place || natural_.choices.visible > most_improved ||
         !in_one_launch(instance))
@@ -137,11 +147,16 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (!run) return run.error();
     ++race.schedules;
     if (!compare(natural_.outputs, run->outputs, nullptr).differ) continue;
-    return found_by_order(race, *schedule, *run);
+    Expected<bool> told = tells(race, Schedule{}, *schedule);
+    if (!told) return told.error();
+    if (*told) return found_by_order(race, *schedule, *run);
+    ++elsewhere_;
   }
   Expected<const Systematic*> all = every_schedule();
   if (!all) return all.error();
-  if (*all && (*all)->other && alone_) {
+  Expected<bool> told_by_all = *all && (*all)->other && alone_ ? tells(race, Schedule{}, *(*all)->other) : false;
+  if (!told_by_all) return told_by_all.error();
+  if (*told_by_all) {
     Expected<Run> run = session_.run(*(*all)->other, nullptr, budget_);
     if (!run) return run.error();
     race.schedules += (*all)->schedules;
@@ -154,8 +169,13 @@ Expected<void> Judge::judge(Race& race, bool again) {
                                     : "; a fault ends the run in any case: what it would do behind is not known";
   // Outputs that are not there agree in every schedule.
   const bool told = ending == Ending::finished || anything_behind(race, natural_.outputs);
-  race.verdict = driven && told ? Verdict::benign : Verdict::unreached;
-  race.verdict_why = driven ? "the outputs agree in every schedule tried" : trouble;
+  race.verdict = (driven || elsewhere_) && told ? Verdict::benign : Verdict::unreached;
+  race.verdict_why = driven && !elsewhere_ ? "the outputs agree in every schedule tried" : trouble;
+  race.schedules -= elsewhere_;
+  if (elsewhere_)
+    race.verdict_why =
+        "in either order the two read the same and leave the same; where the outputs differ, other "
+        "accesses changed places, too";
   if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
     race.schedules += (*all)->schedules;
     race.verdict_why = driven ? words : trouble + "; " + words;

@@ -65,6 +65,10 @@ class Judge {
   bool may_turn(const Race& race) const;
   Expected<bool> by_whole_operations(Race& race, std::uint64_t& driven);
   Expected<bool> turns_alone(const Race& race, const SchedulePair& pair, const Race::Instance& instance) const;
+  // Is what differs between the outputs of the two the race's doing, as far as it shows in what the pair does
+  // (effect.h)?
+  Expected<bool> tells(const Race& race, const Schedule& a, const Schedule& b) const;
+  bool of_side(const RaceSide& side, const SiteName& name) const; // the instruction, or one of the same lines
   // A run that shows old values and does not end is no harm that accesses do which the model allows: a loop that waits
   // for the new one sees it eventually.
   static bool waits_in_vain(const Race& race, const Run& run);
@@ -101,6 +105,7 @@ class Judge {
   std::optional<Witness::Smaller> smaller_; // of the witness that is written next
   std::optional<Systematic> all_; // every schedule, if the run is small
   std::optional<Log> log_; // of the natural run
+  std::uint64_t elsewhere_ = 0; // schedules of this race whose outputs differed by what other accesses did
 };
 
 } // namespace deadheat::search

@@ -1,6 +1,8 @@
 // Two operations that race change places as a whole: what a device does that begins them in another order.
 #include <algorithm>
+#include <map>
 
+#include "replay/search/effect.h"
 #include "replay/search/judge.h"
 #include "replay/search/outputs.h"
 
@@ -23,7 +25,7 @@ bool same_lines(const std::vector<SourceFrame>& a, const std::vector<SourceFrame
 
 } // namespace
 
-// Of a copy and a set there is but one access, and what runs a million operations is not logged.
+// Two copies have one access each, which have been tried; and of more than a million operations there is no log.
 bool Judge::may_turn(const Race& race) const {
   return race.level == RaceLevel::stream && sole_.count(race.id) &&
          (race.first.name.launch || race.second.name.launch) && natural_.choices.visible <= most_logged;
@@ -62,6 +64,26 @@ Expected<bool> Judge::by_whole_operations(Race& race, std::uint64_t& driven) {
   return false;
 }
 
+bool Judge::of_side(const RaceSide& side, const SiteName& name) const {
+  const Site* site = session_.site(name.module, name.site);
+  return name == SiteName{side.name.module, side.name.site} || (site && same_lines(site->source, side.source));
+}
+
+Expected<bool> Judge::tells(const Race& race, const Schedule& a, const Schedule& b) const {
+  // Copies are not logged.
+  if (!race.first.name.launch || !race.second.name.launch || natural_.choices.visible > most_logged) return true;
+  Log of_a, of_b;
+  for (const auto& [schedule, log] : {std::pair{&a, &of_a}, std::pair{&b, &of_b}})
+    if (Expected<Run> run = session_.run(*schedule, nullptr, budget_, log); !run) return run.error();
+  std::map<SiteName, bool> known;
+  return has_effect(of_a, of_b, [&](const device::Performed& p) {
+    const SiteName name{p.module, p.site};
+    const auto found = known.find(name);
+    if (found != known.end()) return found->second;
+    return known[name] = of_side(race.first, name) || of_side(race.second, name);
+  });
+}
+
 // Does no other pair of conflicting accesses change places, atomics among them?
 Expected<bool> Judge::turns_alone(const Race& race, const SchedulePair& pair, const Race::Instance& instance) const {
   Log a, b;
@@ -69,14 +91,10 @@ Expected<bool> Judge::turns_alone(const Race& race, const SchedulePair& pair, co
   if (!of_a) return of_a.error();
   Expected<Run> of_b = session_.run(pair.second_then_first, nullptr, budget_, &b);
   if (!of_b) return of_b.error();
-  const auto is_of = [&](const SiteName& name, const RaceSide& side) {
-    const Site* site = session_.site(name.module, name.site);
-    return name == SiteName{side.name.module, side.name.site} || (site && same_lines(site->source, side.source));
-  };
   const std::vector<SitePair> changed = changed_places(a, b, instance);
   return std::all_of(changed.begin(), changed.end(), [&](const SitePair& sites) {
-    return (is_of(sites.first, race.first) && is_of(sites.second, race.second)) ||
-           (is_of(sites.first, race.second) && is_of(sites.second, race.first));
+    return (of_side(race.first, sites.first) && of_side(race.second, sites.second)) ||
+           (of_side(race.second, sites.first) && of_side(race.first, sites.second));
   });
 }
 
