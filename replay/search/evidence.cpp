@@ -121,7 +121,9 @@ Expected<void> Judge::found_by_order(Race& race, const Schedule& schedule, const
     if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * seconds()) return false;
     Expected<Run> tried = session_.run(shorter, &natural_.outputs, budget_);
     race.schedules += 1;
-    return tried && compare(natural_.outputs, tried->outputs, nullptr).differ;
+    if (!tried || !compare(natural_.outputs, tried->outputs, nullptr).differ) return false;
+    Expected<bool> told = tells(race, Schedule{}, shorter);
+    return told && *told;
   };
   listed.switches = shrink(std::move(listed.switches), differs, shrinking_runs);
   Expected<Run> shortest = session_.run(listed, nullptr, budget_);
