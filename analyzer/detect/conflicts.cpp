@@ -122,6 +122,12 @@ const MemoryAccess* Detector::plain_read(const MemoryAccess& first, const Memory
   return site && site->kind == SiteKind::access && !is_strong(site->ordering) ? &read : nullptr;
 }
 
+// A strong load of what a kernel writes by a plain store.
+bool Detector::looks_for(const MemoryAccess& read, const MemoryAccess& write) const {
+  return !read.writes() && is_strong(read.ordering) && write.writes() && !is_strong(write.ordering) &&
+         sides_.place(write.place).site;
+}
+
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
   if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
@@ -137,7 +143,12 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   const bool of_device = first.scope == Scope::gpu || second.scope == Scope::gpu;
   if (both_strong && of_device && !operations_.same_device(a.operation(), b.operation()))
     return "both are strong, but one has device scope (.gpu) and the other is on another device";
-  if (a.operation() != b.operation()) return operations_.why_unordered(a.operation(), b.operation());
+  if (a.operation() != b.operation()) {
+    const std::string text = operations_.why_unordered(a.operation(), b.operation());
+    return looks_for(first, second) || looks_for(second, first)
+               ? text + "; the one looks for what the other writes, but that is a plain access"
+               : text;
+  }
   if (lacks_proxy_fence(first, second)) {
     return std::string("the write comes before ") +
            (multiplies(*sides_.place(second.place).site) ? "wgmma" : "the bulk copy") +

@@ -138,6 +138,7 @@ class Detector {
   bool is_bulk_copy(const MemoryAccess& access) const; // of a value, too (st.async)
   Code code(const Touch& touch) const;
   const MemoryAccess* plain_read(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool looks_for(const MemoryAccess& read, const MemoryAccess& write) const;
   order::Stamp last_known(const MemoryAccess& first, order::ThreadKey second) const;
   bool steers_wait_loop(const MemoryAccess& access) const;
   void asynchronous_copy(const trace::AsyncCopy& copy);
