@@ -30,6 +30,7 @@ struct Agent {
 struct Hold {
   AccessName held, until;
   bool in_place = false; // `held` is a write: it is performed in its place, but `until` does not see it
+  bool patient = false;  // `until` comes when it comes: nobody is run ahead of others for it
 };
 
 // Departure from the default order: at decision number `step`, `agent` goes on instead of the default choice.

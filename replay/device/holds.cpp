@@ -387,7 +387,7 @@ void Holds::detour(Machine& machine) {
   for (bool again = true; again && !machine.faulted();) {
     again = false;
     for (State& s : states_) {
-      if (s.waits && !s.free()) again |= drive(machine, s);
+      if (s.waits && !s.free() && !s.hold.patient) again |= drive(machine, s);
       if (s.urgent) {
         settle_held(machine, s);
         again = true;

@@ -13,6 +13,9 @@
 // analyzer found unordered there is unordered here. It is not done when others have written the bytes since, or the
 // thread of `until` has executed its site on them after the write already (PTX ISA 8.10.5).
 //
+// A patient hold makes no detour: who is run ahead of the others need not come to `until`, as where the last of several
+// blocks does what the others leave to it.
+//
 // The sides of a hold are accesses of threads, cp.async copies, or whole operations (AccessName::launch == 0).
 //
 // Thread-safety: none.
@@ -36,7 +39,7 @@ class Holds {
   explicit Holds(const std::vector<Hold>& holds);
 
   // ---- launches
-  void begin(Launch& launch);      // marks the sites at which its named blocks must stop
+  void begin(Launch& launch); // marks the sites at which its named blocks must stop
   void ended(const Launch& launch);
   bool names(std::uint32_t launch, std::uint32_t block) const;
 
@@ -75,14 +78,14 @@ class Holds {
   struct State {
     Hold hold;
     std::uint64_t held_seen = 0, until_seen = 0; // executions of the site by the thread so far
-    bool waits = false;                          // the held side is there and waits
-    bool reached = false;                        // the held side has been reached, waiting or not
+    bool waits = false; // the held side is there and waits
+    bool reached = false; // the held side has been reached, waiting or not
     bool until_done = false, until_gone = false, released = false;
-    bool performs_until = false;                 // the next resumption of the thread performs it
-    bool performs_held = false;                  // in place: the next resumption performs the write
-    bool before_held = false;                    // until was performed before held was reached, or while it waited
-    bool urgent = false;                         // the held thread shall perform its access now
-    Block* block = nullptr;                      // of the held thread or copy
+    bool performs_until = false; // the next resumption of the thread performs it
+    bool performs_held = false; // in place: the next resumption performs the write
+    bool before_held = false; // until was performed before held was reached, or while it waited
+    bool urgent = false; // the held thread shall perform its access now
+    Block* block = nullptr; // of the held thread or copy
     // A held write that was performed, and that `until` shall not see:
     bool unseen = false, shown = false, released_by_held = false, acquired_by_until = false, met = false;
     // `until` is a bulk copy and the held write an ordinary one: only a fence.proxy.async between makes it see that.

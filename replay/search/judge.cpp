@@ -101,6 +101,17 @@ Expected<void> Judge::judge(Race& race, bool again) {
                   : "the second atomic does not see the first: in their scopes neither is atomic to the other";
       }
     }
+    if (stuck && !b->holds_kept && in_one_launch(instance)) {
+      Schedule patient = pair.second_then_first;
+      patient.holds[0].patient = true;
+      Expected<Run> c = session_.run(patient, &a->outputs, budget_);
+      if (!c) return c.error();
+      ++race.schedules;
+      if (c->holds_kept) {
+        pair.second_then_first = patient;
+        b = std::move(c);
+      }
+    }
     if (!a->holds_kept || !b->holds_kept) {
       trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
       continue;

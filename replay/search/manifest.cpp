@@ -99,7 +99,8 @@ Race race(const json& from) {
 
 json to_json(const Schedule& schedule) {
   json holds = json::array(), switches = json::array();
-  for (const Hold& hold : schedule.holds) holds.push_back({to_json(hold.held), to_json(hold.until), hold.in_place});
+  for (const Hold& hold : schedule.holds)
+    holds.push_back({to_json(hold.held), to_json(hold.until), hold.in_place, hold.patient});
   for (const Switch& change : schedule.switches) {
     switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
                         change.agent.thread, change.agent.copy});
@@ -132,9 +133,9 @@ Schedule schedule(const json& from) {
   schedule.quantum = from.at("quantum");
   schedule.depth = from.value("depth", 0u);
   schedule.steps = from.value("steps", std::uint64_t(0));
+  const auto flag = [](const json& hold, std::size_t n) { return hold.size() > n && hold.at(n).get<bool>(); };
   for (const json& hold : from.at("holds"))
-    schedule.holds.push_back(
-        {access_name(hold.at(0)), access_name(hold.at(1)), hold.size() > 2 && hold.at(2).get<bool>()});
+    schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1)), flag(hold, 2), flag(hold, 3)});
   for (const json& change : from.at("switches")) {
     Switch departure;
     departure.step = change.at(0);
