@@ -2,6 +2,7 @@
 
 #include <map>
 #include <tuple>
+#include <vector>
 
 namespace deadheat::search {
 
@@ -15,7 +16,7 @@ using Place = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>;
 
 struct Run {
   std::map<Event, const Performed*> all;
-  std::map<Place, std::uint64_t> left;
+  std::map<Place, std::vector<std::uint64_t>> written; // in their order: others may read what was there in between
   bool known = true; // the values, and what overlaps
 };
 
@@ -30,7 +31,7 @@ Run accesses(const Log& log, const std::function<bool(const Performed&)>& of_rac
     const Place place{memory, p.address, p.bytes};
     for (std::uint64_t word = p.address / 4; word * 4 < p.address + p.bytes; ++word)
       run.known &= words.try_emplace({memory, word}, place).first->second == place;
-    if (p.wrote) run.left[place] = p.written;
+    if (p.wrote) run.written[place].push_back(p.written);
   }
   return run;
 }
@@ -39,7 +40,7 @@ Run accesses(const Log& log, const std::function<bool(const Performed&)>& of_rac
 
 bool has_effect(const Log& a, const Log& b, const std::function<bool(const Performed&)>& of_race) {
   const Run one = accesses(a, of_race), other = accesses(b, of_race);
-  if (!one.known || !other.known || one.all.size() != other.all.size() || one.left != other.left) return true;
+  if (!one.known || !other.known || one.all.size() != other.all.size() || one.written != other.written) return true;
   for (const auto& [event, p] : one.all) {
     const auto found = other.all.find(event);
     if (found == other.all.end()) return true;

@@ -11,7 +11,7 @@
 namespace deadheat::search {
 
 // Of two runs. `of_race`: is it an access of the race's instructions? False only where that is certain: in both, these
-// threads perform the same of them, which read the same, and what each word is left with is the same.
+// threads perform the same of them, which read the same, and write the same into each word, one after the other.
 bool has_effect(const Log& a, const Log& b, const std::function<bool(const device::Performed&)>& of_race);
 
 } // namespace deadheat::search
