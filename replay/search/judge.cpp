@@ -40,6 +40,7 @@ constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 // Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
 constexpr std::uint64_t most_improved = 1 << 15;
 constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
+constexpr std::size_t most_patient = 4; // instances for which an access waits while all others go on
 constexpr std::size_t most_alike = 4; // instances that are tried of writes which all write the same
 constexpr std::size_t most_again = 4; // of races that a harmful one's fault makes
 constexpr double seconds_again = 2; // for each of these
@@ -68,6 +69,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
   race.schedules = 0;
   elsewhere_ = 0;
   std::uint64_t driven = 0;
+  std::size_t patient_tries = 0;
   std::string trouble;
   const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
   const bool may_be_old = reads && (race.level != RaceLevel::stream || reads_non_coherently(race));
@@ -101,13 +103,13 @@ Expected<void> Judge::judge(Race& race, bool again) {
                   : "the second atomic does not see the first: in their scopes neither is atomic to the other";
       }
     }
-    if (stuck && !b->holds_kept && in_one_launch(instance)) {
+    if (stuck && !b->holds_kept && in_one_launch(instance) && patient_tries++ < most_patient) {
       Schedule patient = pair.second_then_first;
       patient.holds[0].patient = true;
       Expected<Run> c = session_.run(patient, &a->outputs, budget_);
       if (!c) return c.error();
-      ++race.schedules;
       if (c->holds_kept) {
+        ++race.schedules;
         pair.second_then_first = patient;
         b = std::move(c);
       }

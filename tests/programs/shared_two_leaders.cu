@@ -9,9 +9,10 @@ __global__ void add(int* out) {
   const int t = threadIdx.x;
   int sum = 0;
   for (int round = 0; round < rounds; ++round) {
-    if (t == 0) s = round + 1;  // @A
 #ifdef RACY
-    if (t == 32) s = round < rounds - 1 ? 10 : rounds;  // @B
+    if (t % 32 == 0) s = t == 0 || round == rounds - 1 ? round + 1 : 10;  // @A
+#else
+    if (t == 0) s = round + 1;
 #endif
     __syncthreads();
     sum = 2 * sum + s;
