@@ -88,7 +88,7 @@ class Records {
   std::string why() const {
     detect::Findings findings = detect::find_races(replay());
     if (findings.races.empty()) return {};
-    detect::Explainer explainer(*findings.detector, findings.races);
+    detect::Explainer explainer(*findings.detector, findings.races, {});
     replay()(explainer);
     return explainer.why(0);
   }
