@@ -161,8 +161,7 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
       return early ? "nothing orders the two: either the bulk copy is to be issued behind the second, or the second is "
                      "to wait until it is complete, for its mbarrier's phase or its bulk group"
                    : "nothing has seen the bulk copy complete: no wait for its mbarrier's phase that acquires, or for "
-                     "its "
-                     "bulk group by the thread that issued it, comes between";
+                     "its bulk group by the thread that issued it, comes between";
     }
     if (is_store) {
       return early ? "nothing orders the two: either the asynchronous store is to be issued behind the second, or the "
