@@ -25,7 +25,7 @@ int main() {
   int* payload = zeros<int>(threads);
   int* out = zeros<int>(threads);
   cudaStream_t first = make_stream(), second = make_stream();
+  send<<<1, threads, 0, first>>>(in, payload); // first, or a GPU might load it only when the other is over
   receive<<<1, threads, 0, second>>>(payload, out);
-  send<<<1, threads, 0, first>>>(in, payload);
   report(out, threads);
 }

@@ -1,6 +1,8 @@
 // A step of breadth-first search by blocks: who finds a vertex appends it to the next frontier, whose order nothing fixes,
 // and says that something changed. All say the same, by plain stores: a race that changes nothing, whatever the order of
 // the frontier does to the outputs. The fixed twin says it by an atomic.
+#include <algorithm>
+
 #include "check.h"
 
 constexpr int threads = 32, blocks = 4, vertices = threads * blocks;
@@ -21,5 +23,7 @@ int main() {
   int* tail = zeros<int>(1);
   int* out = zeros<int>(vertices + 1);
   step<<<blocks, threads>>>(found, tail, out, out + vertices);
-  report(out, vertices + 1);
+  std::vector<int> frontier = to_host(out, vertices + 1);
+  std::sort(frontier.begin(), frontier.end()); // it is printed in an order of its own
+  print_checksum(frontier.data(), frontier.size());
 }
