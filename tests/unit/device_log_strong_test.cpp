@@ -1,6 +1,7 @@
 // The order of strong accesses whose tickets overlap, where values must tell it: what each read saw came before it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 
@@ -11,13 +12,13 @@ namespace {
 
 constexpr std::uint64_t flag = 0x1000;
 
-enum Segment : std::uint32_t { store, load, add, pair_store, pair_load, vector_add, leave };
+enum Segment : std::uint32_t { store, load, add, pair_store, pair_load, vector_add, wrap, leave };
 
 struct Access {
   std::uint32_t warp;
   std::uint64_t before, after; // tickets
   Segment what;
-  std::uint32_t value; // stored, read, or read by an addition of 1
+  std::uint32_t value; // stored, read, or read by an addition of 1; wrap: which makes 0 of 3
 };
 
 // One lane a block, each access a segment of its own. Places are in the order in which accesses are given.
@@ -30,6 +31,7 @@ class StrongOrder : public ::testing::Test, public Output {
     make("st.release.gpu.global.v2.u32", AccessKind::write, true, 2);
     make("ld.acquire.gpu.global.v2.u32", AccessKind::read, false, 2);
     make("red.relaxed.gpu.global.add.v4.f32", AccessKind::atomic, false, 4);
+    make("atom.relaxed.gpu.global.inc.u32", AccessKind::atomic, true);
     code.add_exit();
   }
 
@@ -84,7 +86,11 @@ class StrongOrder : public ::testing::Test, public Output {
     put(bytes, slot.offset + 8, access.after);
     put(bytes, slot.address, flag);
     if (slot.value_read) put(bytes, slot.value_read, access.value);
-    if (slot.operand) put(bytes, slot.operand, access.what == add ? std::uint32_t(1) : access.value);
+    if (slot.operand)
+      put(bytes, slot.operand,
+          access.what == add    ? std::uint32_t(1)
+          : access.what == wrap ? std::uint32_t(3)
+                                : access.value);
     return bytes;
   }
 
@@ -141,6 +147,19 @@ TEST_F(StrongOrder, PollsThatSawTheStoreOneByOne) {
   EXPECT_LT(at[0], at[1]);
   EXPECT_LT(at[2], at[1]);
   EXPECT_LT(at[1], at[3]);
+}
+
+TEST_F(StrongOrder, WhereOperationsGoRoundTheyBeganWithZero) { // whichever ends first
+  for (std::uint64_t first = 0; first < 4; ++first) {
+    std::vector<Access> accesses;
+    for (std::uint32_t value = 0; value < 4; ++value)
+      accesses.push_back({value, value + 1, 10 + (value - first) % 4, wrap, value});
+    const auto at = order(accesses);
+    EXPECT_TRUE(std::is_sorted(at.begin(), at.end())) << first;
+  }
+  const auto at = order({{0, 1, 8, wrap, 3}, {1, 2, 7, wrap, 1}, {2, 3, 9, wrap, 2}}); // which they do not here
+  EXPECT_LT(at[1], at[2]);
+  EXPECT_LT(at[2], at[0]);
 }
 
 TEST_F(StrongOrder, MoreAdditionsInFlightThanAnyBoundOnTheirChain) {

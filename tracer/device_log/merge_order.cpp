@@ -153,15 +153,19 @@ bool Merge::produce(const Head& head, std::uint32_t cell, std::uint64_t value, b
 
 // Nobody has seen the location yet. What overlaps and left what this one read came before it, and so on. Where that
 // ends at a store, the store came first: the same bits may have been there before it, but who relies on the store is
-// right only if they were not.
+// right only if they were not. Where they go round (a counter that wraps, a lock), nothing tells where it began: with
+// zero, if one of them read that, as memory of such use is cleared.
 void Merge::find_beginning(const Head& head, unsigned l) {
   const std::uint32_t cell = head.cell[l];
   std::uint64_t value = head.read[l];
-  // Where they go round, nothing tells where it began.
+  bool any_zero = value == 0;
   for (std::uint32_t node = walk_back(head, cell, value); node != none; node = walk_back(head, cell, value)) {
     value = heads_[node / 32]->read[node % 32];
+    any_zero |= value == 0;
   }
   end_walk();
+  const bool round = find(head, cell, value, 1, false) != none;
+  if (round && any_zero) value = 0;
   if (const std::uint32_t node = find(head, cell, value, 0, true); node != none) {
     place_now(node);
     return;
