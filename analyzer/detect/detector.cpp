@@ -17,7 +17,7 @@ using order::Stamp;
 using order::ThreadKey;
 
 // A damaged trace asks for more.
-constexpr std::uint64_t most_pages = std::uint64_t(1) << 30; // of a range
+constexpr std::uint64_t most_pages = std::uint64_t(1) << 28; // of a range
 
 // Of launches of more blocks (whose accesses no log holds) nothing is looked at; their records count as unknown.
 bool blocks_have_names(const Dim3& grid) {

@@ -270,8 +270,18 @@ inline void FilterPages::each_number(std::uint64_t first, std::uint64_t end, Eac
       }
     }
   };
-  for (std::uint64_t number = first / area_pages; number * area_pages < end; ++number)
-    if (const auto at = areas_.find(number); at != areas_.end()) in_area(number, at->second);
+  if (first >= end) return;
+  const std::uint64_t first_area = first / area_pages, last_area = (end - 1) / area_pages;
+  if (last_area - first_area <= areas_.size()) {
+    for (std::uint64_t number = first_area; number <= last_area; ++number)
+      if (const auto at = areas_.find(number); at != areas_.end()) in_area(number, at->second);
+    return;
+  }
+  std::vector<std::uint64_t> numbers; // a damaged trace names ranges without end
+  for (const auto& [number, area] : areas_)
+    if (first_area <= number && number <= last_area) numbers.push_back(number);
+  std::sort(numbers.begin(), numbers.end());
+  for (const std::uint64_t number : numbers) in_area(number, areas_.at(number));
 }
 
 } // namespace deadheat::detect
