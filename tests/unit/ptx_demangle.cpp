@@ -56,6 +56,9 @@ TEST(PtxDemangle, AgreesWithTheRuntime) {
 TEST(PtxDemangle, NamesThatTakeTheRuntimeLong) {
   const std::string name = "_Z4ruleIdAsss" + std::string(33, 'r') + "z" + std::string(24, 's') + "]sssssssrrrrrrrDpr";
   EXPECT_EQ(demangle(name), name);
+  const std::string without_pack = "_Z4ruleIdAsssrrrrrrrzssssssssssssssssrrrrrrrDsrr~\377/rrr\237";
+  EXPECT_EQ(demangle(without_pack), without_pack);
+  EXPECT_EQ(demangle("_Z3addI6ArraysEvT_"), "void add<Arrays>(Arrays)");
   EXPECT_EQ(demangle("_ZN4cute4copyIJNS_1CILi1EEEfEEEvDpRKT_"),
             "void cute::copy<cute::C<1>, float>(cute::C<1> const&, float const&)");
 }

@@ -9,14 +9,26 @@
 
 namespace deadheat::ptx {
 
+namespace {
+
+// The runtime's takes minutes, and more, for some names of a hundred characters in which an array's bound may be an
+// expression (A and an operator), or a pack be expanded (Dp).
+bool may_take_long(std::string_view name) {
+  for (std::size_t at = 0; at + 1 < name.size(); ++at) {
+    if (name[at] == 'A' && std::islower(static_cast<unsigned char>(name[at + 1]))) return true;
+    if (name[at] == 'D' && name[at + 1] == 'p') return true;
+  }
+  return false;
+}
+
+} // namespace
+
 std::string demangle(std::string_view name) {
   constexpr std::size_t most_of_name = 16384;
   std::string result(name);
   if (name.starts_with("_Z") && name.size() <= most_of_name) {
-    // The runtime's takes minutes, and more, for some names of a hundred characters that have a pack's expansion.
-    const bool expands = name.find("Dp") != std::string_view::npos;
     int status = 0;
-    char* text = expands ? nullptr : abi::__cxa_demangle(result.c_str(), nullptr, nullptr, &status);
+    char* text = may_take_long(name) ? nullptr : abi::__cxa_demangle(result.c_str(), nullptr, nullptr, &status);
     result = status == 0 && text ? text : demangled_name(name).value_or(result);
     std::free(text);
   }
