@@ -22,7 +22,7 @@ import launch_oracle
 FOUND = 1  # exit status of analyze: there are findings
 MOST_UNKNOWN = 5  # one of so many programs
 CORNERS = ("launch", "idioms", "handover", "pipelines", "clusters", "locks", "storage", "synchronizers", "vectors",
-           "dependents", "streams")
+           "dependents", "streams", "copies")
 
 
 def lines_of_oracle(records, ptx):

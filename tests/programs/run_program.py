@@ -9,9 +9,9 @@ race must come with a witness that `deadheat replay --witness` repeats. Prints o
 what differs and the command that repeats it. Exit status: 0 pass, 1 fail, 77 where the program says that it
 cannot run on this machine ("skipped: …").
 
-"faults" says how many faults make a twin's races, where that is asked for. A race may have "why": texts that the report's reason must hold, all of them, and "why_not": none of them. "options" go
-to `deadheat check`;
-"precision" says what --precision must report (precision_problems).
+"faults" says how many faults make a twin's races, where that is asked for. A race may have "why": texts that the report's
+reason must hold, all of them, and "why_not": none of them. "options" go to `deadheat check`; "precision" says what
+--precision must report (precision_problems).
 
 A side of a race is a marker (`// @A` ends the source line of the access) or the name of an API call. Of the frames of
 an inlined access the innermost one in the program's own source counts. "suppressed": true says that the program meets
