@@ -127,8 +127,7 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
     if (fresh) shared_pages_[order::operation_of_block(memory - 1)][memory].push_back(key.number);
     return last_page_;
   }
-  if (fresh)
-    if (const GroupEpochs* const run = runs_.find(key.number)) last_page_->whole = *run;
+  if (const GroupEpochs* const run = fresh ? runs_.find(key.number) : nullptr) last_page_->whole = *run;
   if (last_page_->sparse || (fresh && (words_.may_have_page(key.number) || bytes_.may_have_page(key.number)))) {
     absorb(*last_page_);
   }

@@ -56,10 +56,9 @@ void Filter::forget_range(std::uint64_t address, std::uint64_t bytes) {
   forget_sparse(bytes_, address, bytes);
   for (const std::uint64_t at : {address, end}) // part of a page
     if (at % page_bytes) known_page(0, at);
-  const auto gone = [](const GroupEpochs&) {};
   runs_.cut(first);
   runs_.cut(last);
-  runs_.erase(first, last, gone);
+  runs_.erase(first, last, [](const GroupEpochs&) {});
   pages_.each_number(first, last, [&](std::uint64_t number) {
     const std::uint64_t base = number * page_bytes;
     if (address <= base && base + page_bytes <= end)
