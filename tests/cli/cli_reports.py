@@ -76,6 +76,34 @@ class Reports(Case):
         self.assertEqual(status, 1, err)
         self.assertIn(b"the same bits", out)
 
+    def test_explored_fault(self):
+        """What an explored schedule shows has numbers behind those of the recorded run, and names its fault by them."""
+        status, _, err = self.deadheat("check", "--explore", "8", "--json", "report", "--", program("hidden_fault"))
+        self.assertEqual(status, 1, err)
+        report = self.json("report")
+        lines = {name: marker_line("hidden_fault.cu", name) for name in ("SEEN", "FILL", "FAR", "MIRRORED")}
+        found = {race["id"]: (sorted((race["first"]["line"], race["second"]["line"])), "explored" in race,
+                              race.get("same_fault_as")) for race in report["races"]}
+        self.assertEqual(found[1], ([lines["SEEN"]] * 2, False, None))
+        self.assertEqual(sorted(found), [1, 2, 3])
+        self.assertCountEqual([found[2][0], found[3][0]],
+                              [[lines["FILL"], lines["FAR"]], [lines["FILL"], lines["MIRRORED"]]])
+        self.assertEqual((found[2][1:], found[3][1:]), ((True, None), (True, 2)))
+        self.assertEqual(report["summary"]["faults"], 2)
+
+    def test_seconds_for_a_fault(self):
+        """Of races that one fault makes only as many are replayed as one race has time for; the others are counted."""
+        self.record(twin("shared_bitonic_steps.racy"))
+        status, _, err = self.deadheat("replay", "--seconds", "0.001", "--json", "report", "trace")
+        self.assertEqual(status, 1, err)
+        races = self.json("report")["races"]
+        left_out = [race["id"] for race in races if "verdict" not in race]
+        self.assertEqual(races[0]["verdict"], "harmful")
+        self.assertGreater(len(left_out), len(races) // 2)
+        self.assertIn("%d races of the same fault as race 1, which is harmful, were not replayed" % len(left_out), err)
+        self.deadheat("replay", "--seconds", "0.001", "--race", str(left_out[-1]), "--json", "one", "trace")
+        self.assertEqual([race["id"] for race in self.json("one")["races"] if "verdict" in race], left_out[-1:])
+
     def test_explored_decisions(self):
         """Bodies of graphs' conditions accuse nobody in schedules in which they would not have run."""
         status, _, err = self.deadheat("check", "--explore", "8", "--json", "report", "--", program("decides"))
