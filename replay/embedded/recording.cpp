@@ -1,43 +1,15 @@
 #include "replay/embedded/recording.h"
 
-#include <unistd.h>
-
-#include <fstream>
-#include <iterator>
-
 #include "replay/embedded/runtime.h"
+#include "tracer/recorder/this_process.h"
 
 namespace deadheat::embedded {
-
-namespace {
-
-std::vector<std::string> command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < bytes.size();) {
-    std::size_t end = std::min(bytes.find('\0', begin), bytes.size());
-    words.push_back(bytes.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
-} // namespace
 
 Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& options) {
   std::unique_ptr<Recording> made(new Recording);
   made->flushed_ = std::chrono::steady_clock::now();
   if (options.output.empty()) return made;
-  trace::Process process;
-  process.host = host_name();
-  process.command = command_line();
-  process.device_kind = "embedded";
+  trace::Process process = trace::this_process("embedded");
   process.seed = options.seed;
   trace::WriterOptions settings;
   settings.on_error = [](const Error& error) { say("recording stopped: " + error.message()); };

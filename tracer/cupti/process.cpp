@@ -4,27 +4,10 @@
 
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+
+#include "tracer/recorder/this_process.h"
 
 namespace deadheat::cupti {
-
-std::vector<std::string> command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < bytes.size();) {
-    std::size_t end = std::min(bytes.find('\0', begin), bytes.size());
-    words.push_back(bytes.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
 
 Expected<std::string> expand_name(const std::string& name) {
   std::string out;
@@ -39,7 +22,7 @@ Expected<std::string> expand_name(const std::string& name) {
     } else if (what == 'p') {
       out += std::to_string(getpid());
     } else if (what == 'h') {
-      out += host_name();
+      out += trace::host_name();
     } else if (what == 'q' && i + 2 < name.size() && name[i + 2] == '{') {
       const std::size_t close = name.find('}', i);
       if (close == std::string::npos) return Error{"%q{ without }", name};

@@ -27,6 +27,7 @@
 #include "tracer/cupti/rings.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
+#include "tracer/recorder/this_process.h"
 
 namespace deadheat::cupti {
 
@@ -123,10 +124,7 @@ bool Session::start() {
 Expected<void> Session::open() {
   Expected<std::string> output = expand_name(options_.output);
   if (!output) return output.error();
-  trace::Process process;
-  process.host = host_name();
-  process.command = command_line();
-  process.device_kind = "gpu";
+  trace::Process process = trace::this_process("gpu");
   process.seed = options_.seed;
   trace::WriterOptions settings;
   settings.on_error = [this](const Error& error) {
