@@ -306,7 +306,7 @@ def attempt_all(options, binaries, known):
     if state and state.tell():
         state.write("\n")  # a line that was cut stays alone
     with tempfile.TemporaryDirectory() as work:
-        host_calls = options.host_calls or os.path.join(HERE, "libhost_calls.so")
+        host_calls = os.path.abspath(options.host_calls or os.path.join(HERE, "libhost_calls.so"))
         runner = Runner(options.deadheat, host_calls if os.path.exists(host_calls) else host_calls_library(work),
                         os.path.join(work, "cache"), deadline)
         programs = [Program(binary, work, options) for binary in binaries]
