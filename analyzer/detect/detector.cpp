@@ -158,6 +158,13 @@ void Detector::record(trace::Record& record) {
           begin_operation(r.operation);
         } else if constexpr (std::is_same_v<T, trace::OperationEnd>) {
           end_operation(r.operation);
+        } else if constexpr (std::is_same_v<T, trace::Effects>) {
+          std::vector<trace::Span> changed;
+          for (const trace::Effects::Change& change : r.changes) changed.push_back({change.address, change.data.size});
+          if (host_functions_.count(r.operation))
+            host_function_wrote(r.operation, changed);
+          else
+            effects_[r.operation] = std::move(changed);
         } else if constexpr (std::is_same_v<T, trace::Fence>) {
           fence(r);
         } else if constexpr (std::is_same_v<T, trace::BlockBarrier>) {
@@ -409,6 +416,10 @@ void Detector::begin_operation(std::uint32_t id) {
   } else if (auto* set = std::get_if<trace::Set>(&operation.what)) {
     range(index, sides_.operation(set->api, AccessKind::write, operations_.stream(index), word_of(*set)),
           set->destination);
+  } else if (std::holds_alternative<trace::HostCallback>(operation.what)) {
+    operations_.begins_on_host(index);
+    host_functions_.insert(id);
+    if (const auto wrote = effects_.find(id); wrote != effects_.end()) host_function_wrote(id, wrote->second);
   } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
     // What is there is undefined from either on: an allocation is a write, of whatever.
     if (const trace::Allocate* memory = allocation(pool->allocation)) {
@@ -422,6 +433,14 @@ void Detector::begin_operation(std::uint32_t id) {
   }
 }
 
+// Effects of opaque kernels are not looked at: these may have written what they did not change.
+void Detector::host_function_wrote(std::uint32_t id, const std::vector<trace::Span>& changed) {
+  const OperationIndex index = operations_.index(id);
+  const PlaceId place =
+      this->place(index, std::get<trace::HostCallback>(submitted_.at(id).what).api, AccessKind::write);
+  for (const auto& [address, bytes] : changed) range(index, place, {address, 0, bytes, 1, 1, 0});
+}
+
 void Detector::end_operation(std::uint32_t id) {
   OperationIndex index = operations_.index(id);
   auto found = submitted_.find(id);
@@ -431,6 +450,8 @@ void Detector::end_operation(std::uint32_t id) {
     std::erase_if(seen_since_, [&](const auto& barrier) { return std::get<0>(barrier) == index; });
   }
   forget_shared(index, nullptr);
+  host_functions_.erase(id);
+  effects_.erase(id);
   operations_.ended(index);
   submitted_.erase(found);
 }

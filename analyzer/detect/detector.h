@@ -159,6 +159,7 @@ class Detector {
   void forget_shared(order::OperationIndex operation, const order::ThreadKey* block);
   void begin_operation(std::uint32_t id);
   void end_operation(std::uint32_t id);
+  void host_function_wrote(std::uint32_t id, const std::vector<trace::Span>& changed);
   void allocated(const trace::Allocate& allocation);
   void freed(const trace::Free& free);
   void heap_block(const trace::HeapBlock& block);
@@ -195,6 +196,8 @@ class Detector {
   std::uint64_t unknown_ = 0, gaps_ = 0, hiding_ = 0, operations_left_out_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end
+  std::set<std::uint32_t> host_functions_; // that run
+  std::unordered_map<std::uint32_t, std::vector<trace::Span>> effects_; // of operations that have not begun
   order::IdTable<order::OperationIndex> launches_; // by launch number
   mutable std::pair<std::uint32_t, order::OperationIndex> recent_launch_{0, 0};
   std::unordered_map<order::OperationIndex, LaunchInfo> launch_infos_;

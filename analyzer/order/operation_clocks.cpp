@@ -184,6 +184,12 @@ void OperationClocks::apply(const trace::HostWait& record) {
   for (OperationId id : streams_.host_waits(record)) join(host_, index(id));
 }
 
+void OperationClocks::begins_on_host(OperationIndex operation) {
+  std::unique_ptr<ChainClock>& known = operations_[operation].clock;
+  if (!known) known = std::make_unique<ChainClock>();
+  known->join(host_);
+}
+
 void OperationClocks::ended(OperationIndex operation) {
   operations_[operation].over = true;
   while (first_running_ <= count() && operations_[first_running_].over) ++first_running_;

@@ -62,6 +62,8 @@ class OperationClocks {
   // Records are missing: all operations so far count as complete before any that is submitted from here on.
   void missing();
 
+  // A host function begins: what the host has waited for by then, any host thread may have told it.
+  void begins_on_host(OperationIndex operation);
   // It is over: it does nothing more.
   void ended(OperationIndex operation);
   // What follows is asked about it, as `second`, after it is settled, too.

@@ -231,7 +231,7 @@ struct Snapshot {
   std::uint64_t address = 0;
   Bytes data;
 };
-// What an opaque launch changed. Before its operation in the log.
+// What an opaque launch changed: before its operation in the log. What a host function wrote: when it has run.
 struct Effects {
   std::uint32_t operation = 0;
   struct Change {

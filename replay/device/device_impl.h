@@ -185,7 +185,10 @@ class DeviceImpl final : public Device, public Environment {
   // What the host has changed since the device last looked: in the allocation that holds `at`, or anywhere (0).
   void note_host_writes(std::uint64_t at);
   void host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes);
+  static bool holds_shared_address(const std::vector<std::uint8_t>& arguments);
   bool may_wait_for_host(std::uint32_t operation) const;
+  bool looks_at_host_functions() const;
+  void host_function_wrote(std::uint32_t operation);
   void look_before(const trace::Copy& copy);
 
   // replay_apply.cpp
@@ -235,6 +238,7 @@ class DeviceImpl final : public Device, public Environment {
   bool hangs_ = false, driving_ = false, looked_ = false;
   bool host_saw_ = false; // memory shared with the host changed: for advance()
   std::uint32_t host_stream_ = 0; // of what the host itself did; 0: none yet
+  bool kernels_reach_host_ = false; // one was given an address of memory that host and device share
   std::uint32_t callbacks_until_ = 0; // operations before this were submitted before the last host function ended
   std::uint64_t queries_ = 0;
   mutable ChoiceSummary choices_;

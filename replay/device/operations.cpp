@@ -1,8 +1,10 @@
 // What operations are checked for when they are submitted, and what they do when they run.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "replay/device/device_impl.h"
+#include "replay/device/other_threads.h"
 #include "replay/engine/shadow.h"
 
 namespace deadheat::device {
@@ -104,6 +106,7 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
   } else if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     data = launch->arguments.inlined;
     has_data = true;
+    kernels_reach_host_ |= holds_shared_address(data);
     launch->arguments = keep(data.data(), data.size());
     const engine::KernelInfo& info = *modules_.at(launch->module).code->module->kernel(launch->kernel);
     launch->static_shared = info.static_shared;
@@ -350,7 +353,7 @@ void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
   }
 }
 
-// An opaque launch: the bytes that it changed when it was recorded.
+// An opaque launch, a host function: the bytes that it changed when it was recorded.
 void DeviceImpl::run_effects(std::uint32_t operation) {
   for (const Change& change : effects_.at(operation)) {
     if (!touchable(change.address, change.bytes.size(), AccessKind::write)) return;
@@ -400,12 +403,22 @@ bool DeviceImpl::begin(Pending& pending) {
     pending.called = true;
     // What comes before it is complete when it begins, and it can tell any host thread, in ways that are not seen.
     say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, pending.operation.host_thread});
+    const bool looks = looks_at_host_functions();
     driving_ = false;
     mirrors_.to_host();
+    const std::optional<OtherThreads> others = looks ? std::optional<OtherThreads>(std::in_place) : std::nullopt;
     callback();
+    const bool alone = others && !others->have_run();
     mirrors_.to_device();
     driving_ = true;
     callbacks_until_ = next_operation_;
+    if (alone)
+      host_function_wrote(id);
+    else
+      device_looks();
+  } else if (effects_.count(id)) {
+    run_effects(id);
+    for (const Change& change : effects_.at(id)) host_memory_.forget(to_host(change.address), change.bytes.size());
   }
   if (fault_) return false;
   complete(id);

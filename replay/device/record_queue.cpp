@@ -6,6 +6,8 @@
 #include <bit>
 #include <system_error>
 
+#include "replay/device/other_threads.h"
+
 namespace deadheat::device {
 
 static_assert(sizeof(engine::LogEntry) == sizeof(trace::LogEntry));
@@ -81,6 +83,7 @@ bool RecordQueue::begin() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     worker_ = std::thread([this] { work(); });
+    name_own_thread(worker_, "log");
   } catch (const std::system_error&) {
     alone_ = true;
   }

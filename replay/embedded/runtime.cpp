@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "replay/device/other_threads.h"
 #include "replay/embedded/call_site.h"
 #include "replay/embedded/entry.h"
 #include "replay/embedded/graph.h"
@@ -205,7 +206,9 @@ void Runtime::watch_host_memory() {
   if (host_can_watch || options.patience == 0) return;
   host_can_watch = true;
   try {
-    std::thread([this] { watch(*this); }).detach();
+    std::thread watching([this] { watch(*this); });
+    device::name_own_thread(watching, "watch");
+    watching.detach();
   } catch (const std::system_error&) {
     // Hosts that poll memory without calling CUDA will wait in vain.
   }
@@ -215,7 +218,9 @@ void Runtime::watch_running_code() {
   if (code_is_watched || options.patience == 0) return;
   code_is_watched = true;
   try {
-    std::thread([this] { watch_code(*this); }).detach();
+    std::thread watching([this] { watch_code(*this); });
+    device::name_own_thread(watching, "code");
+    watching.detach();
   } catch (const std::system_error&) {
     // Nobody says what hangs, then.
   }

@@ -278,6 +278,10 @@ Expected<void> Player::submit(const trace::Operation& operation) {
     done = set(*setting, in);
   } else if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) {
     done = this->pool(*pool, operation.id, in);
+  } else if (auto known = effects_.find(operation.id); known != effects_.end()) {
+    done = effects(known->second, in);
+    for (const auto& change : known->second.changes)
+      delivered_into_.emplace_back(map_.here(change.address), change.data.size);
   }
   if (!done) return done;
   if (Expected<void> ok = mark(operation.id, in); !ok) return ok;
@@ -394,7 +398,7 @@ Expected<void> Player::effects(const trace::Effects& effects, CUstream stream) {
     Expected<std::vector<std::uint8_t>> data = capsule_.bytes(change.data);
     if (!data) return data.error();
     const std::uint64_t at = map_.here(change.address);
-    if (!at) return Error{"an opaque kernel changed memory that the witness never allocated"};
+    if (!at) return Error{"what changed is memory that the witness never allocated"};
     Expected<std::uint8_t*> staged = stage(data->size());
     if (!staged) return staged.error();
     // Addresses lie at multiples of 8 of memory, not of the change.

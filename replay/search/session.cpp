@@ -114,8 +114,22 @@ Expected<Session> Session::open(const std::string& trace) {
           }
           return true;
         }
-        if (is_command(record)) session.commands_.push_back(std::make_shared<const trace::Record>(std::move(record)));
+        if (auto* effects = std::get_if<trace::Effects>(&record)) {
+          of_host_function(std::move(*effects));
+        } else if (is_command(record)) {
+          session.commands_.push_back(std::make_shared<const trace::Record>(std::move(record)));
+        }
         return true;
+      }
+      // It was recorded when the function had run; a replay knows it before.
+      void of_host_function(trace::Effects effects) {
+        Commands& all = session.commands_;
+        const auto of = std::find_if(all.rbegin(), all.rend(), [&](const auto& command) {
+          auto* operation = std::get_if<trace::Operation>(command.get());
+          return operation && operation->id == effects.operation;
+        });
+        all.insert(of == all.rend() ? all.end() : std::prev(of.base()),
+                   std::make_shared<const trace::Record>(std::move(effects)));
       }
     } visitor(session, operations, *reader);
     if (!log->for_each(visitor)) return visitor.error;

@@ -104,6 +104,22 @@ class Reports(Case):
         self.deadheat("replay", "--seconds", "0.001", "--race", str(left_out[-1]), "--json", "one", "trace")
         self.assertEqual([race["id"] for race in self.json("one")["races"] if "verdict" in race], left_out[-1:])
 
+    def test_host_function_refills(self):
+        """What a host function writes into page-locked memory, beside a copy that reads it. Where a kernel was given an
+        address of such memory, it is not looked at."""
+        status, out, err = self.deadheat("check", "--json", "report", "--", program("refills"))
+        self.assertEqual(status, 1, err)
+        [race] = self.json("report")["races"]
+        self.assertEqual((race["level"], race["certainty"]), ("stream", "certain"))
+        self.assertCountEqual([race["first"]["kernel"], race["second"]["kernel"]],
+                              ["cudaMemcpyAsync", "cudaLaunchHostFunc"])
+        self.assertEqual(race["verdict"], "harmful")
+        status, out, err = self.deadheat("replay", "--witness", race["witness"])
+        self.assertEqual(status, 1, err)
+        for ordered in ("waits", "told", "mapped"):
+            status, _, err = self.deadheat("check", "--json", "report", "--", program("refills"), ordered)
+            self.assertEqual((status, self.json("report")["races"]), (0, []), err)
+
     def test_explored_decisions(self):
         """Bodies of graphs' conditions accuse nobody in schedules in which they would not have run."""
         status, _, err = self.deadheat("check", "--explore", "8", "--json", "report", "--", program("decides"))

@@ -1,3 +1,6 @@
+#include <future>
+#include <thread>
+
 #include "device_support.h"
 
 namespace deadheat::device_test {
@@ -153,6 +156,53 @@ TEST(Operations, HostCallbacksRunInOrder) {
   rig.submit(trace::HostCallback{}, 1);
   rig.sync();
   EXPECT_EQ(seen, 0x02020202u);
+}
+
+// They are looked at where no other thread of the process runs meanwhile, and no kernel may tell the host anything.
+TEST(Operations, WhatHostFunctionsWriteIsTheirs) {
+  FakeSource source;
+  Rig rig(source);
+  const auto pinned = rig.device->allocate(trace::Allocate::Kind::pinned, 4096, 0);
+  ASSERT_TRUE(pinned);
+  auto* host = reinterpret_cast<std::uint32_t*>(pinned->host_address);
+  const std::uint64_t a = rig.alloc(64);
+  host[2] = 4; // by the host, before
+  rig.device->next_callback([&] { host[3] = 5; });
+  const std::uint32_t function = rig.submit(trace::HostCallback{}, 1);
+  rig.copy(Direction::h2d, a, pinned->address, 64);
+  rig.sync();
+  EXPECT_EQ(rig.words(a, 4)[3], 5u);
+  const auto effects = rig.sink.all<trace::Effects>();
+  ASSERT_EQ(effects.size(), 1u);
+  EXPECT_EQ(effects[0].operation, function);
+  ASSERT_EQ(effects[0].changes.size(), 1u);
+  EXPECT_EQ(effects[0].changes[0].address, pinned->address + 12);
+  EXPECT_EQ(rig.sink.all<trace::HostWrite>().size(), 1u);
+}
+
+TEST(Operations, OtherThreadsMayWriteBesideHostFunctions) {
+  FakeSource source;
+  Rig rig(source);
+  const auto pinned = rig.device->allocate(trace::Allocate::Kind::pinned, 4096, 0);
+  ASSERT_TRUE(pinned);
+  auto* host = reinterpret_cast<std::uint32_t*>(pinned->host_address);
+  std::promise<void> called, written;
+  std::thread other([&] {
+    called.get_future().wait();
+    host[3] = 5;
+    written.set_value();
+  });
+  rig.device->next_callback([&] {
+    called.set_value();
+    written.get_future().wait();
+  });
+  rig.submit(trace::HostCallback{}, 1);
+  rig.sync();
+  other.join();
+  EXPECT_TRUE(rig.sink.all<trace::Effects>().empty());
+  rig.set(rig.alloc(64), 1, 64);
+  rig.sync();
+  EXPECT_EQ(rig.sink.all<trace::HostWrite>().size(), 1u);
 }
 
 } // namespace deadheat::device_test
