@@ -240,6 +240,10 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
           ? *tracer
           : find_library("libcudart.so.13", "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev");
   if (!library) return library.error();
+  std::string preloaded = library->string();
+  if (!on_gpu) { // the driver, for who asks for it by its name
+    if (Expected<fs::path> driver = find_library("libcuda.so.1", "")) preloaded += ":" + driver->string();
+  }
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
   if (on_gpu) settings += ":device=gpu";
@@ -259,16 +263,13 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (on_gpu && !options.host_writes) settings += ":host-writes=0";
   if (options.budget) settings += ":budget=" + std::to_string(options.budget);
   Environment recording("DEADHEAT_OPTIONS", settings);
-  Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", library->string(), ":"));
+  Environment preload("LD_PRELOAD", Environment::with("LD_PRELOAD", preloaded, ":"));
   // A program of its own AddressSanitizer's refuses to run where another library comes before that.
   Environment sanitizer("ASAN_OPTIONS", Environment::with("ASAN_OPTIONS", "verify_asan_link_order=0", ":"));
-  std::optional<Environment> injection, in_memory, uncached;
-  if (on_gpu) {
-    injection.emplace("CUDA_INJECTION64_PATH", library->string());
-    // Machine code that an earlier run compiled says nothing of its PTX: CuPy and PyTorch compile theirs anew.
-    in_memory.emplace("CUPY_CACHE_IN_MEMORY", "1");
-    uncached.emplace("USE_PYTORCH_KERNEL_CACHE", "0");
-  }
+  // Machine code that an earlier run compiled says nothing of its PTX: CuPy and PyTorch compile theirs anew.
+  Environment in_memory("CUPY_CACHE_IN_MEMORY", "1"), uncached("USE_PYTORCH_KERNEL_CACHE", "0");
+  std::optional<Environment> injection;
+  if (on_gpu) injection.emplace("CUDA_INJECTION64_PATH", library->string());
 
   Expected<int> status = run(*file, command, standard_output_to_error);
   if (!status) return status.error();

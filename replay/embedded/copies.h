@@ -59,6 +59,8 @@ struct SetShape {
   std::uint8_t element_bytes = 1;
 };
 cudaError_t make_set(Call& call, const SetShape& shape, trace::Set* set);
+// `synchronous`: waits as cudaMemset does.
+cudaError_t set(Call& call, const SetShape& shape, cudaStream_t stream, bool synchronous);
 
 // A copy to or from the part of a variable that begins at `offset`.
 cudaError_t copy_to_symbol(Call& call, const void* symbol, const void* from, std::uint64_t bytes, std::uint64_t offset,

@@ -194,7 +194,7 @@ DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
 // ---- Sets. Asynchronous with respect to the host except where the memory is pinned host memory ("API synchronization
 // behavior", Memset).
 
-static cudaError_t set(Call& call, const SetShape& shape, cudaStream_t handle, bool synchronous) {
+cudaError_t deadheat::embedded::set(Call& call, const SetShape& shape, cudaStream_t handle, bool synchronous) {
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   deadheat::trace::Set set;

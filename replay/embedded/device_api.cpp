@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "replay/embedded/copies.h"
+#include "replay/embedded/driver/lookups.h"
 #include "replay/embedded/graph.h"
 
 using namespace deadheat::embedded;
@@ -279,13 +280,20 @@ DEADHEAT_API(cudaDeviceGetP2PAtomicCapabilities, device,
 extern "C" DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaProfilerStart() { return cudaSuccess; }
 extern "C" DEADHEAT_VISIBLE cudaError_t CUDARTAPI cudaProfilerStop() { return cudaSuccess; }
 
-// ---- Driver entry points: there is no driver behind this runtime.
+// ---- Driver entry points
 
-static cudaError_t no_driver(void** function, cudaDriverEntryPointQueryResult* result) {
-  if (!function) return cudaErrorInvalidValue;
-  *function = nullptr;
-  say_once("cudaGetDriverEntryPoint: there is no CUDA driver behind the embedded device");
-  if (result) *result = cudaDriverEntryPointSymbolNotFound;
+static cudaError_t entry_point(Call& call, const char* symbol, void** function, unsigned version,
+                               unsigned long long flags, cudaDriverEntryPointQueryResult* result) {
+  if (!symbol || !function || flags > cudaEnablePerThreadDefaultStream) return cudaErrorInvalidValue;
+  if (version > unsigned(cuda_version)) return cudaErrorInvalidValue;
+  const bool per_thread = flags == cudaEnablePerThreadDefaultStream ||
+                          (flags == cudaEnableDefault && call.null_stream == DefaultStream::per_thread);
+  const Lookup found = driver_entry_point(symbol, int(version), per_thread, function);
+  if (result) {
+    *result = found == Lookup::found     ? cudaDriverEntryPointSuccess
+              : found == Lookup::unknown ? cudaDriverEntryPointSymbolNotFound
+                                         : cudaDriverEntryPointVersionNotSufficent;
+  }
   return cudaSuccess;
 }
 
@@ -293,14 +301,14 @@ DEADHEAT_STREAM_API(cudaGetDriverEntryPoint, _ptsz, nothing,
                     (const char* symbol, void** function, unsigned long long flags,
                      cudaDriverEntryPointQueryResult* result),
                     (symbol, function, flags, result)) {
-  return no_driver(function, result);
+  return entry_point(call, symbol, function, cuda_version, flags, result);
 }
 
 DEADHEAT_STREAM_API(cudaGetDriverEntryPointByVersion, _ptsz, nothing,
                     (const char* symbol, void** function, unsigned version, unsigned long long flags,
                      cudaDriverEntryPointQueryResult* result),
                     (symbol, function, version, flags, result)) {
-  return no_driver(function, result);
+  return entry_point(call, symbol, function, version, flags, result);
 }
 
 extern "C" DEADHEAT_VISIBLE cudaChannelFormatDesc CUDARTAPI cudaCreateChannelDesc(int x, int y, int z, int w,

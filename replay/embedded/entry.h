@@ -19,6 +19,7 @@ class Call {
   const DefaultStream null_stream;
   Runtime& runtime = embedded::runtime();
   ThreadState& thread = thread_state();
+  bool of_driver = false; // who calls gets each call's status, and there is no last error
   device::Device& device() { return *runtime.device; }
 
   // The stream that a handle means, 0 and the special handles included; null for a bad handle.
@@ -61,6 +62,7 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
   if (!begin_call(need, &status)) return status;
   try {
     Call call(api, null_stream);
+    if (need != Need::nothing) call.runtime.runtime_used = call.thread.uses_runtime = true;
     status = body(call);
     if (status == cudaErrorNotSupported && !call.refusal_noted) call.refused();
   } catch (...) {
@@ -75,6 +77,7 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
 //   DEADHEAT_API(cudaGetDevice, device, (int* ordinal), (ordinal)) { ... uses call ... }
 // (name, what it needs, parameters, the same as arguments). One with a default stream is exported a second time, under
 // the name that --default-stream per-thread gives it: DEADHEAT_STREAM_API(cudaMemcpyAsync, _ptsz, device, ...).
+// The driver's entry points use the bodies, too (driver.h).
 #define DEADHEAT_VISIBLE __attribute__((visibility("default")))
 #define DEADHEAT_AND_CALL(...) [[maybe_unused]] ::deadheat::embedded::Call& call __VA_OPT__(, ) __VA_ARGS__
 #define DEADHEAT_WITH_CALL(...) call __VA_OPT__(, ) __VA_ARGS__
@@ -85,11 +88,11 @@ cudaError_t enter(const char* api, DefaultStream null_stream, Need need, Body&& 
         [&](::deadheat::embedded::Call& call) { return name##_body(DEADHEAT_WITH_CALL arguments); }); \
   }
 #define DEADHEAT_API(name, need, parameters, arguments)            \
-  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);    \
+  cudaError_t name##_body(DEADHEAT_AND_CALL parameters);           \
   DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments) \
-  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters)
+  cudaError_t name##_body(DEADHEAT_AND_CALL parameters)
 #define DEADHEAT_STREAM_API(name, suffix, need, parameters, arguments)         \
-  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters);                \
+  cudaError_t name##_body(DEADHEAT_AND_CALL parameters);                       \
   DEADHEAT_EXPORT(name, name, legacy, need, parameters, arguments)             \
   DEADHEAT_EXPORT(name, name##suffix, per_thread, need, parameters, arguments) \
-  static cudaError_t name##_body(DEADHEAT_AND_CALL parameters)
+  cudaError_t name##_body(DEADHEAT_AND_CALL parameters)

@@ -16,6 +16,10 @@ cudaError_t change_node(Call& call, cudaGraphNode_t node, cudaGraphNodeType type
 cudaError_t change_node(Call& call, cudaGraphExec_t executable, cudaGraphNode_t node, cudaGraphNodeType type,
                         Work work);
 
+// Work of kernel nodes and of sets. Params: cudaMemsetParams or its second version.
+cudaError_t kernel_work(Call& call, const cudaKernelNodeParams* given, Work* work);
+template <class Params>
+cudaError_t set_work(Call& call, const Params* given, Work* work);
 // Work of event nodes and of nodes that free memory.
 cudaError_t event_work(Call& call, cudaEvent_t event, bool waits, Work* work);
 cudaError_t free_work(Call& call, void* pointer, Work* work);

@@ -7,25 +7,45 @@
 
 using namespace deadheat::embedded;
 
-namespace {
-
 // ---- From parameters to work
 
-cudaError_t kernel_work(Call& call, const cudaKernelNodeParams* given, Work* work) {
+cudaError_t deadheat::embedded::kernel_work(Call& call, const cudaKernelNodeParams* given, Work* work) {
   if (!given) return cudaErrorInvalidValue;
-  if (given->extra) {
-    say_once("kernel nodes whose arguments come in `extra` are not supported by the embedded device");
-    return cudaErrorNotSupported;
-  }
   Kernel kernel;
   cudaError_t status = find_kernel(call, given->func, &kernel);
   if (status != cudaSuccess) return status;
+  if (given->kernelParams && given->extra) return cudaErrorInvalidValue;
+  std::vector<void*> arguments;
+  if (given->extra) status = find_arguments(call, given->func, given->extra, &arguments);
+  if (status != cudaSuccess) return status;
   deadheat::trace::Launch launch;
   status = make_launch(call, kernel, {given->gridDim, given->blockDim, given->sharedMemBytes, nullptr}, {},
-                       given->kernelParams, &launch);
+                       given->extra ? arguments.data() : given->kernelParams, &launch);
   work->what = std::move(launch);
   return status;
 }
+
+template <class Params> // cudaMemsetParams or its second version
+cudaError_t deadheat::embedded::set_work(Call& call, const Params* given, Work* work) {
+  if (!given) return cudaErrorInvalidValue;
+  if (given->elementSize != 1 && given->elementSize != 2 && given->elementSize != 4) return cudaErrorInvalidValue;
+  SetShape shape;
+  shape.destination = given->dst;
+  shape.width = given->width * given->elementSize;
+  shape.pitch = given->height > 1 ? given->pitch : shape.width;
+  shape.rows = given->height;
+  shape.slice = shape.pitch * shape.rows;
+  shape.value = given->value;
+  shape.element_bytes = std::uint8_t(given->elementSize);
+  deadheat::trace::Set set;
+  const cudaError_t status = make_set(call, shape, &set);
+  work->what = std::move(set);
+  return status;
+}
+template cudaError_t deadheat::embedded::set_work(Call&, const cudaMemsetParams*, Work*);
+template cudaError_t deadheat::embedded::set_work(Call&, const cudaMemsetParamsV2*, Work*);
+
+namespace {
 
 cudaError_t copy_work(Call& call, const cudaMemcpy3DParms* given, Work* work) {
   CopyShape shape;
@@ -41,24 +61,6 @@ cudaError_t line_work(Call& call, void* to, const void* from, size_t bytes, cuda
   deadheat::trace::Copy copy;
   const cudaError_t status = make_copy(call, line(to, from, bytes, kind), &copy);
   work->what = std::move(copy);
-  return status;
-}
-
-template <class Params> // cudaMemsetParams or its second version
-cudaError_t set_work(Call& call, const Params* given, Work* work) {
-  if (!given) return cudaErrorInvalidValue;
-  if (given->elementSize != 1 && given->elementSize != 2 && given->elementSize != 4) return cudaErrorInvalidValue;
-  SetShape shape;
-  shape.destination = given->dst;
-  shape.width = given->width * given->elementSize;
-  shape.pitch = given->height > 1 ? given->pitch : shape.width;
-  shape.rows = given->height;
-  shape.slice = shape.pitch * shape.rows;
-  shape.value = given->value;
-  shape.element_bytes = std::uint8_t(given->elementSize);
-  deadheat::trace::Set set;
-  const cudaError_t status = make_set(call, shape, &set);
-  work->what = std::move(set);
   return status;
 }
 
@@ -365,7 +367,7 @@ DEADHEAT_API(cudaGraphKernelNodeGetParams, device, (cudaGraphNode_t handle, cuda
     node->arguments.push_back(launch->arguments.inlined.data() + parameter.offset);
   }
   *result = {};
-  result->func = const_cast<void*>(function->host);
+  result->func = function->host ? const_cast<void*>(function->host) : function; // of a library: its handle
   result->gridDim = dim3(launch->grid.x, launch->grid.y, launch->grid.z);
   result->blockDim = dim3(launch->block.x, launch->block.y, launch->block.z);
   result->sharedMemBytes = launch->dynamic_shared;

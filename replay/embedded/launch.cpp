@@ -1,5 +1,7 @@
 #include "replay/embedded/launch.h"
 
+#include <cuda.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -124,6 +126,28 @@ cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfigurat
   return cudaSuccess;
 }
 
+// Programming Guide, "Driver API", kernel execution: a buffer of arguments laid out as the kernel's parameters are.
+cudaError_t find_arguments(Call& call, const void* function, void** extra, std::vector<void*>* arguments) {
+  char* buffer = nullptr;
+  const std::size_t* bytes = nullptr;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = static_cast<char*>(extra[1]);
+    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      bytes = static_cast<const std::size_t*>(extra[1]);
+    else
+      return cudaErrorInvalidValue;
+  }
+  Kernel kernel;
+  const cudaError_t status = find_kernel(call, function, &kernel);
+  if (status != cudaSuccess) return status;
+  for (const auto& parameter : kernel.info->parameters) {
+    if (!buffer || !bytes || parameter.offset + parameter.bytes > *bytes) return cudaErrorInvalidValue;
+    arguments->push_back(buffer + parameter.offset);
+  }
+  return cudaSuccess;
+}
+
 cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfiguration& configuration,
                           const LaunchAttributes& attributes, void** arguments) {
   Stream* stream = call.stream(configuration.stream);
@@ -135,7 +159,7 @@ cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfigur
   if (status == cudaSuccess) call.runtime.watch_running_code();
   if (status == cudaSuccess) status = submit(call, *stream, {std::move(launch)});
   const bool refused = status == cudaErrorNotSupported; // by the embedded device, which has said so: no fault of theirs
-  if (status != cudaSuccess && !refused && kernel.function)
+  if (status != cudaSuccess && !refused && kernel.function && !call.of_driver)
     call.runtime.launch_failed(kernel.function->name, status, call.thread);
   return status;
 }
@@ -158,12 +182,13 @@ DEADHEAT_STREAM_API(cudaLaunchCooperativeKernel, _ptsz, device,
   return launch_kernel(call, function, {grid, block, shared, stream}, attributes, arguments);
 }
 
-static cudaError_t refuse_attribute(const char* name) {
-  say_once("cudaLaunchKernelEx: " + std::string(name) + " is not supported by the embedded device");
+static cudaError_t refuse_attribute(const Call& call, const char* name) {
+  const char* const api = call.of_driver ? call.api : "cudaLaunchKernelEx";
+  say_once(std::string(api) + ": " + std::string(name) + " is not supported by the embedded device");
   return cudaErrorNotSupported;
 }
 
-static cudaError_t read_attributes(const cudaLaunchConfig_t* config, LaunchAttributes* read) {
+static cudaError_t read_attributes(const Call& call, const cudaLaunchConfig_t* config, LaunchAttributes* read) {
   if (!config || (config->numAttrs && !config->attrs)) return cudaErrorInvalidValue;
   LaunchAttributes& attributes = *read;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
@@ -179,9 +204,9 @@ static cudaError_t read_attributes(const cudaLaunchConfig_t* config, LaunchAttri
       case cudaLaunchAttributeLaunchCompletionEvent:
         attributes.begun = attribute.val.launchCompletionEvent.event;
         break;
-      case cudaLaunchAttributeProgrammaticEvent: return refuse_attribute("cudaLaunchAttributeProgrammaticEvent");
+      case cudaLaunchAttributeProgrammaticEvent: return refuse_attribute(call, "cudaLaunchAttributeProgrammaticEvent");
       case cudaLaunchAttributeDeviceUpdatableKernelNode:
-        return refuse_attribute("cudaLaunchAttributeDeviceUpdatableKernelNode");
+        return refuse_attribute(call, "cudaLaunchAttributeDeviceUpdatableKernelNode");
       default: break; // hints
     }
   }
@@ -192,14 +217,14 @@ DEADHEAT_STREAM_API(cudaLaunchKernelExC, _ptsz, device,
                     (const cudaLaunchConfig_t* config, const void* function, void** arguments),
                     (config, function, arguments)) {
   LaunchAttributes attributes;
-  cudaError_t status = read_attributes(config, &attributes);
+  cudaError_t status = read_attributes(call, config, &attributes);
   if (status != cudaSuccess) return status;
   if (attributes.begun) {
     // Triggered once all blocks have begun, or later (cudaLaunchAttributeLaunchCompletionEvent): all that is certain
     // then is that what the launch waited for is complete. It is recorded just in front of the launch.
     const Stream* stream = call.stream(config->stream);
     if (stream && (stream->capture || attributes.programmatic)) {
-      return refuse_attribute("cudaLaunchAttributeLaunchCompletionEvent of a captured or dependent launch");
+      return refuse_attribute(call, "cudaLaunchAttributeLaunchCompletionEvent of a captured or dependent launch");
     }
     status = record_event(call, attributes.begun, config->stream, cudaEventRecordDefault);
     if (status != cudaSuccess) return status;
@@ -231,7 +256,7 @@ DEADHEAT_API(cudaOccupancyMaxActiveClusters, device,
              (int* clusters, const void* function, const cudaLaunchConfig_t* config), (clusters, function, config)) {
   if (!clusters) return cudaErrorInvalidValue;
   LaunchAttributes attributes;
-  cudaError_t status = read_attributes(config, &attributes);
+  cudaError_t status = read_attributes(call, config, &attributes);
   if (status != cudaSuccess) return status;
   Kernel kernel;
   status = find_kernel(call, function, &kernel);

@@ -32,6 +32,8 @@ std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel&
 // Checks everything and lays out the parameter block.
 cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfiguration& configuration,
                         const LaunchAttributes& attributes, void** arguments, trace::Launch* launch);
+// `extra`: CU_LAUNCH_PARAM_BUFFER_POINTER and its like, as cuLaunchKernel has them. `arguments` point into the buffer.
+cudaError_t find_arguments(Call& call, const void* function, void** extra, std::vector<void*>* arguments);
 cudaError_t launch_kernel(Call& call, const void* function, const LaunchConfiguration& configuration,
                           const LaunchAttributes& attributes, void** arguments);
 

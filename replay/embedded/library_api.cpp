@@ -17,21 +17,62 @@ FatBinary* library_of(Call& call, cudaLibrary_t handle) {
   return library->library && !library->unregistered ? library : nullptr;
 }
 
-cudaError_t load(Call& call, cudaLibrary_t* result, ImageKind kind, std::string image, std::string origin) {
+} // namespace
+
+cudaError_t deadheat::embedded::load_library(Call& call, FatBinary** result, ImageKind kind, std::string image,
+                                             std::string origin, std::string* why) {
   FatBinary* library = call.runtime.modules.add_library(kind, std::move(image), std::move(origin));
   const cudaError_t status = call.runtime.modules.load(*library, call.device());
   if (status != cudaSuccess) {
     library->unregistered = true;
+    if (why) *why = library->why;
     return status;
   }
   for (const std::string& name : call.device().module(library->module)->kernel_names()) {
     call.runtime.modules.add_function(library, nullptr, name);
   }
-  *result = reinterpret_cast<cudaLibrary_t>(library);
+  *result = library;
   return cudaSuccess;
 }
 
-} // namespace
+cudaError_t deadheat::embedded::load_image(Call& call, FatBinary** result, const void* code, const std::string& origin,
+                                           std::string* why) {
+  std::uint64_t bytes = 0;
+  ImageKind kind = image_kind(code, &bytes);
+  if (kind == ImageKind::unknown) return cudaErrorInvalidKernelImage;
+  std::string image;
+  if (kind == ImageKind::machine_code) {
+    image = ptx_of_machine_code(code, 0);
+    if (!image.empty()) kind = ImageKind::ptx;
+  } else if (kind == ImageKind::ptx) {
+    image = static_cast<const char*>(code);
+  }
+  if (kind == ImageKind::fatbin) image.assign(static_cast<const char*>(code), bytes);
+  if (kind == ImageKind::wrapper) image.assign(reinterpret_cast<const char*>(&code), sizeof code);
+  return load_library(call, result, kind, std::move(image), origin, why);
+}
+
+cudaError_t deadheat::embedded::load_image_file(Call& call, FatBinary** result, const char* path, std::string* why) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return cudaErrorFileNotFound;
+  std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t length = image.size();
+  image.resize(std::max<std::size_t>(length, 32)); // what tells the kind of an image is there, or zeros
+  std::uint64_t bytes = 0;
+  ImageKind kind = image_kind(image.data(), &bytes);
+  if (kind != ImageKind::ptx && kind != ImageKind::fatbin && kind != ImageKind::machine_code) {
+    return cudaErrorInvalidKernelImage;
+  }
+  if (kind == ImageKind::machine_code) {
+    std::string text = ptx_of_machine_code(image.data(), length);
+    if (!text.empty()) {
+      image = std::move(text);
+      kind = ImageKind::ptx;
+    }
+  }
+  if (kind == ImageKind::ptx) image.resize(std::strlen(image.c_str()));
+  return load_library(call, result, kind, std::move(image), path, why);
+}
 
 // Options: of the compiler, which has no meaning for them here, and of the library (host-side data stays the program's
 // by our copy; every kernel is compiled when it is first launched).
@@ -42,14 +83,10 @@ DEADHEAT_API(cudaLibraryLoadData, device,
   if (!result || !code || (count && (!options || !values)) || (library_count && !library_options)) {
     return cudaErrorInvalidValue;
   }
-  std::uint64_t bytes = 0;
-  const ImageKind kind = image_kind(code, &bytes);
-  if (kind == ImageKind::unknown) return cudaErrorInvalidKernelImage;
-  std::string image;
-  if (kind == ImageKind::ptx) image = static_cast<const char*>(code);
-  if (kind == ImageKind::fatbin) image.assign(static_cast<const char*>(code), bytes);
-  if (kind == ImageKind::wrapper) image.assign(reinterpret_cast<const char*>(&code), sizeof code);
-  return load(call, result, kind, std::move(image), "a library loaded from memory");
+  FatBinary* library = nullptr;
+  const cudaError_t status = load_image(call, &library, code, "a library loaded from memory");
+  if (status == cudaSuccess) *result = reinterpret_cast<cudaLibrary_t>(library);
+  return status;
 }
 
 DEADHEAT_API(cudaLibraryLoadFromFile, device,
@@ -59,17 +96,10 @@ DEADHEAT_API(cudaLibraryLoadFromFile, device,
   if (!result || !path || (count && (!options || !values)) || (library_count && !library_options)) {
     return cudaErrorInvalidValue;
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return cudaErrorFileNotFound;
-  std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  image.resize(std::max<std::size_t>(image.size(), 32)); // what tells the kind of an image is there, or zeros
-  std::uint64_t bytes = 0;
-  const ImageKind kind = image_kind(image.data(), &bytes);
-  if (kind != ImageKind::ptx && kind != ImageKind::fatbin && kind != ImageKind::machine_code) {
-    return cudaErrorInvalidKernelImage;
-  }
-  if (kind == ImageKind::ptx) image.resize(std::strlen(image.c_str()));
-  return load(call, result, kind, std::move(image), path);
+  FatBinary* library = nullptr;
+  const cudaError_t status = load_image_file(call, &library, path);
+  if (status == cudaSuccess) *result = reinterpret_cast<cudaLibrary_t>(library);
+  return status;
 }
 
 // The kernels' handles end with it; memory of its variables stays, for work that is still queued.

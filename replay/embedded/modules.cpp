@@ -1,5 +1,6 @@
 #include "replay/embedded/modules.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,6 +49,15 @@ std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
 
 std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel) {
   return binary.origin + ": kernel " + ptx::brief_name(kernel.name) + ": " + kernel.refused;
+}
+
+// libcuda.so.1 watches the compilers (driver/watched_compilers.cpp).
+std::string ptx_of_machine_code(const void* image, std::uint64_t bytes) {
+  using Lookup = void (*)(const void*, std::uint64_t, std::string*);
+  static const auto known = reinterpret_cast<Lookup>(dlsym(RTLD_DEFAULT, "deadheat_made_code"));
+  std::string text;
+  if (known) known(image, bytes, &text);
+  return text;
 }
 
 FatBinary* Modules::add(const void* wrapper) {
@@ -144,8 +154,7 @@ bool Modules::is_binary(const void* handle) const {
   return std::any_of(binaries_.begin(), binaries_.end(), [&](const auto& binary) { return binary.get() == handle; });
 }
 
-// The PTX to run. When there is none, FatBinary::failed says how CUDA calls that.
-static Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile) {
+Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile) {
   if (binary.library && binary.kind == ImageKind::ptx) return binary.image;
   if (binary.library && binary.kind == ImageKind::machine_code) {
     binary.failed = cudaErrorNoKernelImageForDevice;
@@ -192,12 +201,14 @@ cudaError_t Modules::load(FatBinary& binary, device::Device& device) {
   const std::string& own = runtime().options.ptx;
   if (text && !own.empty() && !binary.library) text = own_ptx(own, std::move(*text), binary.origin);
   if (!text) {
-    say(text.error().message());
+    binary.why = text.error().message();
+    say(binary.why);
     return binary.failed == cudaSuccess ? binary.failed = cudaErrorInvalidKernelImage : binary.failed;
   }
   Expected<std::uint32_t> loaded = device.load_module(std::move(*text), binary.origin);
   if (!loaded) {
-    say(loaded.error().message());
+    binary.why = loaded.error().message();
+    say(binary.why);
     return binary.failed = cudaErrorInvalidPtx;
   }
   binary.module = *loaded;

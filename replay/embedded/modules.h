@@ -20,6 +20,7 @@
 namespace deadheat::embedded {
 
 struct Function;
+class Call;
 
 // A managed variable: the program reads its address through a pointer of its own.
 struct ManagedVariable {
@@ -31,6 +32,10 @@ struct ManagedVariable {
 enum class ImageKind : std::uint8_t { unknown, ptx, fatbin, wrapper, machine_code };
 ImageKind image_kind(const void* image, std::uint64_t* bytes);
 
+// The PTX of machine code that a compiler in this process made of it, or that Triton's cache has beside it; empty: it
+// is not known. `bytes` 0: as many as the machine code says itself.
+std::string ptx_of_machine_code(const void* image, std::uint64_t bytes);
+
 struct FatBinary {
   const void* wrapper = nullptr;
   bool library = false;            // loaded by the program: what it is follows
@@ -38,7 +43,8 @@ struct FatBinary {
   std::string image;               // PTX text or the bytes of a fat binary; of other kinds unused
   std::string origin;              // file of the program or library that holds it
   std::uint32_t module = 0;        // the device's; 0: not loaded
-  cudaError_t failed = cudaSuccess; // why it cannot be
+  cudaError_t failed = cudaSuccess; // why it cannot be …
+  std::string why;                 // … in words
   bool unregistered = false;
   std::vector<ManagedVariable> managed;
   std::vector<Function*> functions;
@@ -62,6 +68,16 @@ struct Variable {
   bool managed = false;
 };
 
+// A library or module that the program loads. On failure *why says it, if it is not null.
+cudaError_t load_library(Call& call, FatBinary** result, ImageKind kind, std::string image, std::string origin,
+                         std::string* why = nullptr);
+// Of what `code` points to, as cudaLibraryLoadData and cuModuleLoadData are given it; of a file.
+cudaError_t load_image(Call& call, FatBinary** result, const void* code, const std::string& origin,
+                       std::string* why = nullptr);
+cudaError_t load_image_file(Call& call, FatBinary** result, const char* path, std::string* why = nullptr);
+
+// The PTX to run. When there is none, FatBinary::failed says how CUDA calls that.
+Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile);
 // The line that says why a kernel cannot run.
 std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel);
 

@@ -17,6 +17,7 @@
 
 #include "replay/device/other_threads.h"
 #include "replay/embedded/call_site.h"
+#include "replay/embedded/driver/driver.h"
 #include "replay/embedded/entry.h"
 #include "replay/embedded/graph.h"
 #include "replay/embedded/names.h"

@@ -31,6 +31,7 @@ class GraphNode;
 class Graph;
 class GraphExec;
 struct Capture;
+struct Context;
 
 struct Stream {
   std::uint32_t id = 0;
@@ -70,6 +71,8 @@ struct ThreadState {
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   cudaStream_t per_thread_stream = nullptr;
   std::vector<LaunchConfiguration> configurations;
+  std::vector<Context*> contexts; // of the driver: the current one last …
+  bool uses_runtime = false;      // … which makes the primary one current where there is none
   std::string unasked; // about a launch that failed, until the thread asks for the last error
 };
 ThreadState& thread_state();
@@ -110,6 +113,10 @@ struct Runtime {
   std::uint32_t next_graph = 1;
   std::uint64_t next_condition = 0, conditions_end = 0; // device memory for handles of conditions
   std::deque<std::uint32_t> decisions;                  // what conditional nodes read: an element each, for good
+
+  bool driver_ready = false;                // cuInit was called
+  bool runtime_used = false;                // by the program: it holds the primary context
+  std::deque<std::unique_ptr<Context>> contexts; // of the driver, the primary one first; they are kept
 
   std::size_t limits[8] = {1024, 8 << 20, 8 << 20, 0, 2048, 64, 0, 0}; // by cudaLimit
   unsigned device_flags = 0;

@@ -26,7 +26,7 @@
 #include "tests/embedded_operations.h"
 #include "tests/tracer/callbacks.h"
 #include "tests/tracer/embedded_cuda.h"
-#include "tracer/cupti/triton.h"
+#include "tracer/compilers/triton.h"
 #include "tracer/device_log/layout.h"
 #include "tracer/ptx/elf.h"
 #include "tracer/ptx/fatbin.h"

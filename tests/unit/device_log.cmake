@@ -39,7 +39,7 @@ if(NOT DEADHEAT_SANITIZE MATCHES thread)
                              DEADHEAT_FAKE_PTXAS="${PROJECT_SOURCE_DIR}/tests/tracer/fake_ptxas.py")
 endif()
 deadheat_test(tracer_nvcc_test tracer_nvcc_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/nvcc.cpp LIBS deadheat_headers)
-deadheat_test(tracer_nvrtc_test tracer_nvrtc_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/nvrtc.cpp LIBS deadheat_ptx)
+deadheat_test(tracer_nvrtc_test tracer_nvrtc_test.cpp ${PROJECT_SOURCE_DIR}/tracer/compilers/nvrtc.cpp LIBS deadheat_ptx)
 if(CUDA_INCLUDE)
   deadheat_test(tracer_jit_options_test tracer_jit_options_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/jit_options.cpp
                 LIBS deadheat_headers)
@@ -47,7 +47,7 @@ if(CUDA_INCLUDE)
 endif()
 # The PTX of what nvcc made.
 deadheat_test(tracer_images_test tracer_images_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/images.cpp
-              ${PROJECT_SOURCE_DIR}/tracer/cupti/made_code.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/triton.cpp
+              ${PROJECT_SOURCE_DIR}/tracer/compilers/made_code.cpp ${PROJECT_SOURCE_DIR}/tracer/compilers/triton.cpp
               LIBS deadheat_ptx deadheat_trace ${CMAKE_DL_LIBS})
 target_compile_definitions(tracer_images_test PRIVATE DEADHEAT_NVCC="$<$<BOOL:${NVCC}>:${NVCC}>")
 set_target_properties(tracer_images_test PROPERTIES ENABLE_EXPORTS ON)

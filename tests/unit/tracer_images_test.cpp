@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trace_directory.h"
-#include "tracer/cupti/made_code.h"
+#include "tracer/compilers/made_code.h"
 
 namespace {
 std::vector<const void*> registered; // wrappers of fat binaries

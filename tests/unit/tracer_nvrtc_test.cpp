@@ -1,5 +1,5 @@
-// What NVRTC is asked for in place of the job, and what is kept of what it hands out (tracer/cupti/nvrtc.h).
-#include "tracer/cupti/nvrtc.h"
+// What NVRTC is asked for in place of the job, and what is kept of what it hands out (tracer/compilers/nvrtc.h).
+#include "tracer/compilers/nvrtc.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/cupti/made_code.h"
+#include "tracer/compilers/made_code.h"
 
 namespace deadheat::cupti {
 

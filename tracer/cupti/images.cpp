@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tracer/cupti/made_code.h"
-#include "tracer/cupti/triton.h"
+#include "tracer/compilers/made_code.h"
+#include "tracer/compilers/triton.h"
 #include "tracer/ptx/elf.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/fatbin_choice.h"

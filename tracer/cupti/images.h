@@ -7,14 +7,9 @@
 #include <string_view>
 
 #include "deadheat/expected.h"
+#include "tracer/compilers/made_code.h"
 
 namespace deadheat::cupti {
-
-struct DeviceCode {
-  std::string text;    // PTX; empty: there is none that the device takes
-  std::string origin;  // what it comes from, in words
-  unsigned max_registers = 0; // of a thread, as nvcc was told (-maxrregcount); 0: it was not. The least, of several
-};
 
 // `image`: as given to cuModuleLoadData or cuLibraryLoadData, whose bytes tell what it is. `architecture`: of the
 // device, 90. Of source files that were compiled apart (nvcc -rdc=true) the PTX of all is linked; an Error where some

@@ -1,9 +1,9 @@
 // Calls of the driver's linker: what the machine code was made of that a program then loads.
 #include <algorithm>
 
+#include "tracer/compilers/made_code.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/jit_options.h"
-#include "tracer/cupti/made_code.h"
 
 namespace deadheat::cupti {
 

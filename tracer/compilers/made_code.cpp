@@ -1,4 +1,4 @@
-#include "tracer/cupti/made_code.h"
+#include "tracer/compilers/made_code.h"
 
 #include <deque>
 #include <fstream>
@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tracer/cupti/shared_knowledge.h"
-#include "tracer/cupti/triton.h"
+#include "tracer/compilers/shared_knowledge.h"
+#include "tracer/compilers/triton.h"
 #include "tracer/ptx/link.h"
 #include "tracer/recorder/blobs.h"
 

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "tracer/cupti/compilers.h"
+#include "tracer/compilers/compilers.h"
 
 namespace deadheat::cupti {
 

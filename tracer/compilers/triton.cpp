@@ -1,4 +1,4 @@
-#include "tracer/cupti/triton.h"
+#include "tracer/compilers/triton.h"
 
 #include <elf.h>
 

@@ -1,4 +1,4 @@
-#include "tracer/cupti/jit_link.h"
+#include "tracer/compilers/jit_link.h"
 
 #include <algorithm>
 #include <map>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tracer/cupti/compiler_options.h"
-#include "tracer/cupti/made_code.h"
-#include "tracer/cupti/shared_knowledge.h"
+#include "tracer/compilers/compiler_options.h"
+#include "tracer/compilers/made_code.h"
+#include "tracer/compilers/shared_knowledge.h"
 
 namespace deadheat::cupti {
 

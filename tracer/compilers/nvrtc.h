@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "tracer/cupti/compilers.h"
+#include "tracer/compilers/compilers.h"
 
 namespace deadheat::cupti {
 

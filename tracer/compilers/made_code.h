@@ -4,11 +4,16 @@
 // Thread-safety: every function from any thread. None throws: what there is no memory for is forgotten.
 #pragma once
 
+#include <string>
 #include <string_view>
 
-#include "tracer/cupti/images.h"
-
 namespace deadheat::cupti {
+
+struct DeviceCode {
+  std::string text; // PTX; empty: there is none that the device takes
+  std::string origin; // what it comes from, in words
+  unsigned max_registers = 0; // of a thread, as nvcc was told (-maxrregcount); 0: it was not. The least, of several
+};
 
 // `machine_code`: an ELF file; `from`: its PTX. Of the same machine code the last counts; the oldest are forgotten when
 // all texts together pass 256 MiB.

@@ -1,4 +1,4 @@
-#include "tracer/cupti/nvrtc.h"
+#include "tracer/compilers/nvrtc.h"
 
 #include <alloca.h>
 
@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tracer/cupti/compiler_options.h"
-#include "tracer/cupti/made_code.h"
-#include "tracer/cupti/shared_knowledge.h"
+#include "tracer/compilers/compiler_options.h"
+#include "tracer/compilers/made_code.h"
+#include "tracer/compilers/shared_knowledge.h"
 
 namespace deadheat::cupti {
 

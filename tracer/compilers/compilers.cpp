@@ -1,4 +1,4 @@
-#include "tracer/cupti/compilers.h"
+#include "tracer/compilers/compilers.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "tracer/cupti/jit_link.h"
-#include "tracer/cupti/nvrtc.h"
+#include "tracer/compilers/jit_link.h"
+#include "tracer/compilers/nvrtc.h"
 
 namespace deadheat::cupti {
 

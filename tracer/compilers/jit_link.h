@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/cupti/compilers.h"
+#include "tracer/compilers/compilers.h"
 
 namespace deadheat::cupti {
 
