@@ -25,6 +25,7 @@ cudaError_t deadheat::embedded::load_library(Call& call, FatBinary** result, Ima
   const cudaError_t status = call.runtime.modules.load(*library, call.device());
   if (status != cudaSuccess) {
     library->unregistered = true;
+    if (status == cudaErrorNoKernelImageForDevice) call.refused();
     if (why) *why = library->why;
     return status;
   }

@@ -17,6 +17,12 @@ std::string describe_fault(const trace::MemoryError& fault, const LaunchNote* la
   return device::fault_text(fault, &of, site);
 }
 
+std::string static_runtime_line(const std::string& file) {
+  return file +
+         " links the CUDA runtime statically, which finds no device behind the embedded one: link it with -cudart "
+         "shared";
+}
+
 std::string file_of(const void* address) {
   Dl_info info;
   link_map* map = nullptr;

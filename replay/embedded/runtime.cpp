@@ -310,6 +310,7 @@ void Runtime::end() {
   const bool whole = locked && !thread.in_callback; // exit() inside a callback: this thread stands inside the device
   if (ended.exchange(true)) return;
   try {
+    if (!static_runtime.empty() && submitted == 0) say(static_runtime_line(static_runtime));
     if (device && whole && sticky == cudaSuccess) {
       if (device->drain() == device::Progress::hang) {
         say("the device hangs: " + device->stuck_description());

@@ -115,6 +115,7 @@ struct Runtime {
   std::deque<std::uint32_t> decisions;                  // what conditional nodes read: an element each, for good
 
   bool driver_ready = false;                // cuInit was called
+  std::string static_runtime;               // the file of one that asked for the driver's tables, and was not told of
   bool runtime_used = false;                // by the program: it holds the primary context
   std::deque<std::unique_ptr<Context>> contexts; // of the driver, the primary one first; they are kept
 

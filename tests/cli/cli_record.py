@@ -186,6 +186,20 @@ class Builds(Case):
         self.assertEqual(len(report["warnings"]), 1)
         self.assertIn("fill(int*)", report["warnings"][0])
 
+    def test_driver_by_name(self):
+        """Found without being linked with, by a program that says for which versions it was built."""
+        status, out, err = self.deadheat("check", "--json", "report", "--", program("driver_by_name"), "nothing")
+        self.assertEqual((status, out, complaints(err)), (0, b"last 31\n", []), err)
+        self.assertEqual(self.json("report")["summary"]["launches"], 1)
+
+    def test_driver_refuses(self):
+        """What the program did not get done is no clean bill."""
+        for word, answer, says in [("waits", "801", "cuStreamWaitValue32_v2 is not supported"), ("machine", "209", "machine code")]:
+            status, out, err = self.deadheat("check", "--json", "report", "--", program("driver_by_name"), word)
+            self.assertEqual((status, out), (2, ("%s %s\nlast 31\n" % (word, answer)).encode()), err)
+            self.assertEqual(sum(says in line for line in complaints(err)), 1, err)
+            self.assertIs(self.json("report")["summary"]["complete"], False)
+
     def test_refused_kernels(self):
         out, err = self.record(program("refused"), "all")
         self.assertEqual(out, b"fetch 801\neverywhere 801\nlast 32\n")

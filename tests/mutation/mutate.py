@@ -253,11 +253,13 @@ def pack(options):
                    os.path.join(options.pack, "tests", "programs")):
         os.makedirs(folder)
     here = os.path.dirname(os.path.dirname(os.path.abspath(options.deadheat)))
-    for name in ("bin/deadheat", "lib/libcudart.so.13"):
+    for name in ("bin/deadheat", "lib/libcudart.so.13", "lib/libcuda.so.1"):
         subprocess.run(["strip", "-o", os.path.join(build, name), os.path.join(here, name)], check=True)
     shutil.copytree(os.path.join(here, "share"), os.path.join(build, "share"))
     for binary in glob.glob(os.path.join(options.binaries, "*.fixed")):
         subprocess.run(["strip", "-o", os.path.join(programs, os.path.basename(binary)), binary], check=True)
+    for module in glob.glob(os.path.join(options.binaries, "*.fixed.ptx")):
+        shutil.copy(module, programs)
     for file in glob.glob(os.path.join(options.binaries, "triton", "*.ptx")):  # and how each is launched
         for found in glob.glob(file[:-len("ptx")] + "*"):
             os.makedirs(os.path.join(programs, "triton"), exist_ok=True)

@@ -22,7 +22,7 @@ def run(binary, runtime, settings):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--runtime", required=True, type=pathlib.Path, help="libcudart.so.13 of the embedded device")
+    parser.add_argument("--runtime", required=True, type=pathlib.Path, help="libcuda.so.1 of the embedded device, which brings libcudart.so.13 along")
     parser.add_argument("--binaries", required=True, type=pathlib.Path)
     parser.add_argument("--part", type=int, default=0, help="which of --parts the programs are taken from")
     parser.add_argument("--parts", type=int, default=1)

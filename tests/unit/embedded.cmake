@@ -30,16 +30,28 @@ embedded_program(two_images fault.cu -gencode arch=compute_80,code=compute_80 -g
 embedded_program(run_path programs.cu ${ptx_only} -Xlinker -rpath=${CUDA_ROOT}/lib64 -Xlinker --disable-new-dtags)
 embedded_program(conditions conditions.cu ${ptx_only})
 embedded_program(host_only host_only.cpp)
+# The driver API alone: C++, linked with CUDA's stub; the kernels' PTX lies beside it.
+set(binary ${CMAKE_CURRENT_BINARY_DIR}/embedded_run_driver)
+set(source ${CMAKE_CURRENT_SOURCE_DIR}/embedded/driver.cu)
+add_custom_command(
+  OUTPUT ${binary}
+  COMMAND ${NVCC} -std=c++17 -w -lineinfo -arch=compute_90 -DKERNELS -ptx ${source} -o ${binary}.ptx
+  COMMAND ${NVCC} -std=c++17 -w -x c++ -cudart none ${source} -L${CUDA_ROOT}/lib64/stubs -lcuda -o ${binary}
+  DEPENDS ${source}
+  COMMENT "nvcc embedded_run_driver"
+  VERBATIM)
+list(APPEND embedded_programs ${binary})
 add_custom_target(embedded_programs DEPENDS ${embedded_programs})
 
 deadheat_test(embedded_test embedded_exports.cpp embedded_options.cpp embedded_programs.cpp embedded_probe.cpp
-              embedded_entry_points.cpp embedded_conditions.cpp
+              embedded_entry_points.cpp embedded_conditions.cpp embedded_driver.cpp
               LIBS deadheat_trace deadheat_ptx)
 deadheat_together(embedded_test embedded_exports.cpp embedded_options.cpp embedded_programs.cpp embedded_probe.cpp
-                  embedded_entry_points.cpp embedded_conditions.cpp)
-add_dependencies(embedded_test embedded_programs cudart_embedded)
+                  embedded_entry_points.cpp embedded_conditions.cpp embedded_driver.cpp)
+add_dependencies(embedded_test embedded_programs cudart_embedded cuda_embedded)
 target_compile_definitions(embedded_test PRIVATE
   EMBEDDED_LIBRARY="$<TARGET_FILE:cudart_embedded>"
+  EMBEDDED_DRIVER="$<TARGET_FILE:cuda_embedded>"
   EMBEDDED_PROGRAMS="${CMAKE_CURRENT_BINARY_DIR}/embedded_run_"
   EMBEDDED_DATA="${CMAKE_CURRENT_SOURCE_DIR}/embedded/"
   CUDA_LIBRARIES="${CUDA_ROOT}/lib64/")

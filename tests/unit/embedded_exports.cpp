@@ -1,4 +1,5 @@
-// What the embedded runtime exports: every symbol of CUDA's own libcudart.so.13, at its version, and nothing else.
+// What the embedded runtime exports: every symbol of CUDA's own libcudart.so.13, at its version, those of libcuda.so.1,
+// and nothing else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +32,10 @@ TEST(EmbeddedExports, AreThoseOfTheRuntime) {
   std::vector<std::string> expected;
   std::ifstream list(EMBEDDED_DATA "cudart13_exports.txt");
   for (std::string name; std::getline(list, name);) expected.push_back(name + "@@libcudart.so.13");
+  std::ifstream driver(EMBEDDED_DATA "cuda13_exports.txt"); // libcuda.so.1's, which that library finds here
+  for (std::string name; std::getline(driver, name);) expected.push_back(name + "@@libcuda.so.1");
   std::sort(expected.begin(), expected.end());
-  ASSERT_GT(expected.size(), 400u);
+  ASSERT_GT(expected.size(), 1000u);
   EXPECT_EQ(exports_of(EMBEDDED_LIBRARY), expected);
 }
 
@@ -43,6 +46,25 @@ TEST(EmbeddedExports, CoverTheToolkitsLibrary) {
   for (const std::string& name : exports_of(theirs)) {
     EXPECT_TRUE(std::binary_search(ours.begin(), ours.end(), name)) << name << " is missing";
   }
+}
+
+// Whatever a program is linked with that was built with this toolkit.
+TEST(EmbeddedExports, CoverTheToolkitsDriver) {
+  const std::string theirs = CUDA_LIBRARIES "stubs/libcuda.so";
+  if (!std::filesystem::exists(theirs)) GTEST_SKIP() << "no " << theirs;
+  const std::vector<std::string> ours = exports_of(EMBEDDED_LIBRARY);
+  for (const std::string& name : exports_of(theirs)) {
+    EXPECT_TRUE(std::binary_search(ours.begin(), ours.end(), name + "@@libcuda.so.1")) << name << " is missing";
+  }
+}
+
+TEST(EmbeddedExports, NameOfTheDriver) {
+  deadheat::Expected<deadheat::ptx::MappedFile> file = deadheat::ptx::MappedFile::open(EMBEDDED_DRIVER);
+  ASSERT_TRUE(file);
+  deadheat::Expected<deadheat::ptx::ElfFile> elf = deadheat::ptx::read_elf(file->bytes(), EMBEDDED_DRIVER);
+  ASSERT_TRUE(elf);
+  EXPECT_EQ(elf->soname, "libcuda.so.1");
+  EXPECT_NE(std::find(elf->needed.begin(), elf->needed.end(), "libcudart.so.13"), elf->needed.end());
 }
 
 TEST(EmbeddedExports, NameOfTheLibrary) {

@@ -1,4 +1,4 @@
-// Makes CONFORMANCE.md: which instructions of PTX and which entry points of the CUDA runtime run on the embedded
+// Makes CONFORMANCE.md: which instructions of PTX and which entry points of CUDA run on the embedded
 // device.
 //
 //   conformance                   prints the page
@@ -7,7 +7,7 @@
 //   conformance --census FILE     prints the share of a census' instructions that run (tests/unit/data/ptx_census.txt)
 //
 // An instruction runs if the code generator translates it, with and without what watches it. An entry point runs if it
-// is not in replay/embedded/unsupported.def.
+// is not in replay/embedded/unsupported.def, or driver/unsupported.def there.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -83,14 +83,20 @@ struct EntryPoints {
   std::vector<std::string> run, refuse;
 };
 
-EntryPoints entry_points() {
-  static const std::set<std::string> refused = {
+const std::set<std::string> refused_by_runtime = {
 #define X(name) #name,
 #include "replay/embedded/unsupported.def"
 #undef X
-  };
+};
+const std::set<std::string> refused_by_driver = {
+#define X(name) #name,
+#include "replay/embedded/driver/unsupported.def"
+#undef X
+    "cuGetExportTable"};
+
+EntryPoints entry_points(const char* list, const std::set<std::string>& refused) {
   EntryPoints all;
-  std::ifstream exports(DEADHEAT_RUNTIME_EXPORTS);
+  std::ifstream exports(list);
   for (std::string name; std::getline(exports, name);)
     if (!name.empty()) (refused.contains(name) ? all.refuse : all.run).push_back(name);
   std::sort(all.run.begin(), all.run.end());
@@ -135,15 +141,16 @@ void print_page(std::ostream& out, const std::vector<Section>& sections) {
         ++all;
         run += f.refused.empty();
       }
-  EntryPoints entries = entry_points();
+  const EntryPoints entries = entry_points(DEADHEAT_RUNTIME_EXPORTS, refused_by_runtime);
+  const EntryPoints driver = entry_points(DEADHEAT_DRIVER_EXPORTS, refused_by_driver);
   out << "# What runs on the embedded device\n\n"
          "Made by `conformance` (tools/conformance) from the code: every form of every instruction of PTX ISA 9.0 is\n"
-         "translated, every entry point of the CUDA 13 runtime looked up. What does not run is refused by name, when "
-         "the\n"
-         "module is loaded or the function called. `{a|b}` stands for either.\n\n"
+         "translated, every entry point of the CUDA 13 runtime and driver looked up. What does not run is refused by\n"
+         "name, when the module is loaded or the function called. `{a|b}` stands for either.\n\n"
       << "| | run | of |\n|---|---|---|\n| forms of PTX instructions | " << run << " | " << all
       << " |\n| entry points of the runtime | " << entries.run.size() << " | "
-      << entries.run.size() + entries.refuse.size() << " |\n\n";
+      << entries.run.size() + entries.refuse.size() << " |\n| entry points of the driver | " << driver.run.size()
+      << " | " << driver.run.size() + driver.refuse.size() << " |\n\n";
   out << "Weighted by how often 425 modules of public CUDA code use them (without mma, wgmma and tensor maps;\n"
          "tests/unit/data/ptx_census.txt):\n\n```\n";
   print_census(out, DEADHEAT_CONFORMANCE_CENSUS, known_forms(sections));
@@ -186,6 +193,8 @@ void print_page(std::ostream& out, const std::vector<Section>& sections) {
   };
   names("Entry points of the runtime that run", entries.run);
   names("Entry points of the runtime that are refused", entries.refuse);
+  names("Entry points of the driver that run", driver.run);
+  names("Entry points of the driver that are refused", driver.refuse);
 }
 
 int check(const std::string& page, const char* path) {

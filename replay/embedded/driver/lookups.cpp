@@ -1,6 +1,7 @@
 #include "replay/embedded/driver/lookups.h"
 
 #include "replay/embedded/driver/driver.h"
+#include "replay/embedded/names.h"
 #undef cuGetProcAddress // cuda.h means its second version
 
 using namespace deadheat::embedded;
@@ -31,11 +32,17 @@ DEADHEAT_VISIBLE CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void**
 
 } // extern "C"
 
-// Undocumented: a statically linked runtime works by these tables.
-DEADHEAT_DRIVER(cuGetExportTable, nothing, (const void** table, const CUuuid* id), (table, id)) {
-  say_once(
-      "cuGetExportTable: the embedded device has no undocumented tables of the driver's, which a statically linked "
-      "CUDA "
-      "runtime needs: build with NVCC_APPEND_FLAGS='-cudart shared'");
-  return cudaErrorNotSupported;
+// Undocumented tables, which a statically linked runtime works by: without them none of its calls does anything. NVRTC
+// and nvJitLink have one, and do without; that of cuda.bindings is asked for versions alone by most: it is told of at
+// the end, where nothing else was done.
+extern "C" DEADHEAT_VISIBLE CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid* id) {
+  const std::string asks = file_of(__builtin_return_address(0));
+  return enter_driver("cuGetExportTable", DefaultStream::legacy, DriverNeed::nothing, [&](Call& call) {
+    const auto of = [&](const char* part) { return asks.find(part) != std::string::npos; };
+    const bool of_compiler = of("/libnvrtc") || of("/libnvJitLink"), for_versions = of("/cuda/bindings/");
+    call.refusal_noted = of_compiler || for_versions;
+    if (for_versions) call.runtime.static_runtime = asks;
+    if (!call.refusal_noted) say_once(static_runtime_line(asks));
+    return cudaErrorNotSupported;
+  });
 }
