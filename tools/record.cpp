@@ -240,10 +240,10 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
           ? *tracer
           : find_library("libcudart.so.13", "it is built with LLVM 19 and a CUDA toolkit: apt-get install llvm-19-dev");
   if (!library) return library.error();
+  // The driver, for who is linked with it or asks for it: by the name libcuda.so it is found by the path alone.
   std::string preloaded = library->string();
-  if (!on_gpu) { // the driver, for who asks for it by its name
-    if (Expected<fs::path> driver = find_library("libcuda.so.1", "")) preloaded += ":" + driver->string();
-  }
+  const Expected<fs::path> driver = find_library("libcuda.so.1", "");
+  if (!on_gpu && driver) preloaded += ":" + driver->string();
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
   if (on_gpu) settings += ":device=gpu";
@@ -268,7 +268,9 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   Environment sanitizer("ASAN_OPTIONS", Environment::with("ASAN_OPTIONS", "verify_asan_link_order=0", ":"));
   // Machine code that an earlier run compiled says nothing of its PTX: CuPy and PyTorch compile theirs anew.
   Environment in_memory("CUPY_CACHE_IN_MEMORY", "1"), uncached("USE_PYTORCH_KERNEL_CACHE", "0");
-  std::optional<Environment> injection;
+  std::optional<Environment> injection, path;
+  if (!on_gpu)
+    path.emplace("LD_LIBRARY_PATH", Environment::with("LD_LIBRARY_PATH", library->parent_path().string(), ":"));
   if (on_gpu) injection.emplace("CUDA_INJECTION64_PATH", library->string());
 
   Expected<int> status = run(*file, command, standard_output_to_error);

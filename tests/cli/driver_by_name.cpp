@@ -1,5 +1,5 @@
-// The driver API, found by its name alone (dlopen, cuGetProcAddress): it runs a kernel, and in between asks for what the
-// embedded device does not have. Words: "waits" for a value in memory, "machine" code, "nothing" of either.
+// The driver API, found by its name alone (dlopen, cuGetProcAddress): it runs a kernel, and in between asks for what
+// the embedded device does not have. Words: "waits" for a value in memory, "machine" code, "nothing" of either.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -24,6 +24,7 @@ static const char* const ptx = R"(.version 8.0
 
 int main(int, char** words) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL) != library) std::printf("another driver by its other name\n");
   const auto look_up =
       library ? reinterpret_cast<decltype(&cuGetProcAddress)>(dlsym(library, "cuGetProcAddress_v2")) : nullptr;
   if (!look_up) {
@@ -38,8 +39,7 @@ int main(int, char** words) {
     return address;
   };
 // As of that version of CUDA; cuda.h makes of the name the symbol whose type it is.
-#define CALL(name, version, ...) \
-  (status = reinterpret_cast<decltype(&name)>(function(#name, version))(__VA_ARGS__))
+#define CALL(name, version, ...) (status = reinterpret_cast<decltype(&name)>(function(#name, version))(__VA_ARGS__))
   CUcontext context = nullptr;
   CUmodule module = nullptr;
   CUfunction fill = nullptr;

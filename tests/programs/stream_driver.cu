@@ -24,6 +24,7 @@ int main() {
   const std::vector<int> input = numbers(threads);
   CUdeviceptr in = driver.zeros(threads), data = driver.zeros(threads), out = driver.zeros(threads);
   CHECK_DRIVER(cuMemcpyHtoD(in, input.data(), threads * sizeof(int)));
+  CHECK_DRIVER(cuCtxSynchronize());
   CUstream first = driver.stream(), second = driver.stream();
   CUevent produced = nullptr;
   CHECK_DRIVER(cuEventCreate(&produced, CU_EVENT_DISABLE_TIMING));
