@@ -60,7 +60,16 @@ if(LLVM_FOUND)
   add_library(deadheat_llvm INTERFACE)
   target_include_directories(deadheat_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(deadheat_llvm INTERFACE ${LLVM_DEFINITIONS})
-  target_link_libraries(deadheat_llvm INTERFACE LLVM)
+  # A library in somebody else's process must not bring LLVM along for all to see: Triton has one of its own, whose
+  # symbols would be taken from here. Targets with the property DEADHEAT_OWN_LLVM have it in themselves.
+  set(own_llvm LLVM)
+  if(EXISTS ${LLVM_LIBRARY_DIR}/libLLVMOrcJIT.a)
+    llvm_map_components_to_libnames(own_llvm orcjit native passes symbolize)
+  else()
+    message(WARNING "no static LLVM: programs that load another LLVM crash on the embedded device")
+  endif()
+  target_link_libraries(deadheat_llvm INTERFACE
+    "$<IF:$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>,${own_llvm},LLVM>")
   target_link_directories(deadheat_llvm INTERFACE ${LLVM_LIBRARY_DIRS})
 else()
   message(WARNING "no LLVM 19: building without the engine, the embedded device and replay "

@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""Kernels that Python makes, with numba or with cuda.core and NVRTC: python_kernels.py (numba|core) (racy|fixed).
+"""Kernels that Python makes, with numba, with cuda.core and NVRTC, or with Triton:
+python_kernels.py (numba|core|triton) (racy|fixed).
 
-Both are the tree reduction of shared_reduce.cu, with and without its barrier. numba's compiler and nvJitLink, and NVRTC,
-give machine code alone to the driver."""
+The first two are the tree reduction of shared_reduce.cu, with and without its barrier; Triton's adds up what programs
+find, by an atomic operation or without one. Machine code alone is given to the driver: by numba's compiler and nvJitLink,
+by NVRTC, by ptxas. Triton runs here without PyTorch."""
+import ctypes
 import os
 import sys
 
-import numpy
-
 BLOCK = 128
-INPUT = numpy.arange(BLOCK, dtype=numpy.int32) * 37 % 101 + 1
+
+
+def numbers():
+    import numpy
+    return numpy.arange(BLOCK, dtype=numpy.int32) * 37 % 101 + 1
 
 
 def with_numba(barrier):
+    import numpy
     from numba import config, cuda
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -33,11 +39,12 @@ def with_numba(barrier):
             out[0] = shared[0]
 
     out = cuda.to_device(numpy.zeros(1, numpy.int32))
-    reduce_steps[1, BLOCK](cuda.to_device(INPUT), out, barrier)
+    reduce_steps[1, BLOCK](cuda.to_device(numbers()), out, barrier)
     return int(out.copy_to_host()[0])
 
 
 def with_core(barrier):
+    import numpy
     from cuda.bindings import driver
     from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 
@@ -55,7 +62,7 @@ def with_core(barrier):
     options = ProgramOptions(arch="sm_%s" % device.arch, lineinfo=True, define_macro=None if barrier else "RACY",
                              name="shared_reduce.cu")
     kernel = Program(source, "c++", options=options).compile("cubin", name_expressions=("reduce",)).get_kernel("reduce")
-    values = numpy.resize(INPUT, 2 * BLOCK)
+    values = numpy.resize(numbers(), 2 * BLOCK)
     given, out = succeed(driver.cuMemAlloc(values.nbytes)), succeed(driver.cuMemAlloc(8))
     succeed(driver.cuMemcpyHtoDAsync(given, values.ctypes.data, values.nbytes, stream.handle))
     launch(stream, LaunchConfig(grid=2, block=BLOCK), kernel, int(given), int(out))
@@ -65,4 +72,48 @@ def with_core(barrier):
     return int(sums.sum())
 
 
-print({"numba": with_numba, "core": with_core}[sys.argv[1]](sys.argv[2] == "fixed"))
+try:  # its kernels must be functions of a module
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def add_up(values, out, ATOMIC: tl.constexpr, BLOCK: tl.constexpr):
+        sum = tl.sum(tl.load(values + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)))
+        if ATOMIC:
+            tl.atomic_add(out, sum)
+        else:
+            before = tl.load(out)
+            tl.store(out, before + sum)  # @triton
+except ImportError:
+    pass
+
+
+class Memory:
+    """Of the device, as a kernel's argument."""
+    dtype = "i32"
+
+    def __init__(self, driver, values):
+        self.driver, self.address, self.bytes = driver, ctypes.c_uint64(), 4 * len(values)
+        self.host = (ctypes.c_int32 * len(values))(*values)
+        assert driver.cuMemAlloc_v2(ctypes.byref(self.address), ctypes.c_size_t(self.bytes)) == 0
+        assert driver.cuMemcpyHtoD_v2(self.address, self.host, ctypes.c_size_t(self.bytes)) == 0
+        assert driver.cuCtxSynchronize() == 0
+
+    def data_ptr(self):
+        return self.address.value
+
+    def values(self):
+        assert self.driver.cuMemcpyDtoH_v2(self.host, self.address, ctypes.c_size_t(self.bytes)) == 0
+        return list(self.host)
+
+
+def with_triton(atomic):
+    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert driver.cuCtxSetCurrent(context) == 0
+    values, out = Memory(driver, range(2 * BLOCK)), Memory(driver, [0])
+    add_up[(2,)](values, out, atomic, BLOCK)
+    return out.values()[0]
+
+
+print({"numba": with_numba, "core": with_core, "triton": with_triton}[sys.argv[1]](sys.argv[2] == "fixed"))
