@@ -14,15 +14,17 @@ constexpr std::size_t most_flags = 64; // remembered a race, of each kind
 
 } // namespace
 
-// Who gives a lock back, or says that data are there, by a plain store, races with those who look by atomics. That race
-// is told by itself; to the data's it is the message that falls short.
+// Who gives a lock back, or says that data are there, by a plain store, races with those who look by atomics or in a
+// loop that waits. That race is told by itself; to the data's it is the message that falls short. Strong reads by which
+// data themselves are fetched look for nothing.
 void Explainer::note_plain_flag(const FoundRace& race) {
   if (race.level == RaceLevel::stream || race.race_class != RaceClass::data) return;
   const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
   if (!a.site || !b.site) return;
   for (const auto& [plain, strong] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
-    if (!is_strong(plain->site->ordering) && is_strong(strong->site->ordering) && plain->kind != strong->kind)
-      plain_flags_.insert(plain->side);
+    if (is_strong(plain->site->ordering) || !is_strong(strong->site->ordering) || plain->kind == strong->kind) continue;
+    if (strong->kind == AccessKind::read && !may_poll(*strong->site)) continue;
+    plain_flags_.insert(plain->side);
   }
 }
 
@@ -87,9 +89,12 @@ void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
 void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
   auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
-    // The later one, but for one that says less than the former: nobody looked, or it was no strong read.
-    const bool less = message && ((use.unused && !message->read.unused) ||
-                                  (!is_strong(use.ordering) && is_strong(message->read.ordering)));
+    // The later one, but for one that says less than the former: nobody looked, or it was no strong read, or write.
+    const auto plainer = [](const FlagUse& now, const FlagUse& former) {
+      return !is_strong(now.ordering) && is_strong(former.ordering);
+    };
+    const bool less = message && ((use.unused && !message->read.unused) || plainer(use, message->read) ||
+                                  plainer(write.use, message->write.use));
     if (write.use.thread != use.thread && !less) message = Message{write, use, {}, false};
   };
   if (use.reads && use.thread != race.first.thread && in_second_block(race, use) && may_tell(race, use)) {
