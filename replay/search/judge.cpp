@@ -17,6 +17,12 @@ bool in_one_launch(const Race::Instance& instance) {
   return instance.first.launch && instance.first.launch == instance.second.launch;
 }
 
+// Launches that run at the same time may see each other's writes late, as blocks of one do.
+bool in_launches(const Race& race) {
+  return std::any_of(race.instances.begin(), race.instances.end(),
+                     [](const Race::Instance& instance) { return instance.first.launch && instance.second.launch; });
+}
+
 // The first operation as late as can be: what comes before the second in its stream goes before both. Where it is that
 // which the first destroys, the recorded run shows nothing of it: the first came before.
 SchedulePair late_pair(const Race::Instance& instance, std::uint32_t before_second) {
@@ -37,6 +43,10 @@ bool anything_behind(const Race& race, const Outputs& outputs) {
 }
 
 constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
+// Of these, tried however many schedules the instances took: these may be alike, as lanes of a warp that write what was
+// there already.
+constexpr std::uint64_t least_with_old_values = 4;
+constexpr std::uint64_t few_schedules = 16; // whoever asks for no more gets no more
 // Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
 constexpr std::uint64_t most_improved = 1 << 15;
 constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
@@ -72,7 +82,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
   std::size_t patient_tries = 0;
   std::string trouble;
   const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
-  const bool may_be_old = reads && (race.level != RaceLevel::stream || reads_non_coherently(race));
+  const bool may_be_old = reads && (race.level != RaceLevel::stream || reads_non_coherently(race) || in_launches(race));
   for (auto& [instance, pair] : attempts(race)) {
     // Those are tried once, however many instances there are.
     if (spent(race, (may_be_old ? 2 : 0) + (may_turn(race) ? schedules_of_whole : 0))) break;
@@ -321,7 +331,9 @@ Expected<Schedule> Judge::ordering(const Race& race, std::uint64_t number) {
 
 Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
   std::uint64_t without_any = 0;
-  for (std::uint64_t number = 0; number < schedules_with_old_values && without_any < 4 && !spent(race); ++number) {
+  const std::uint64_t least = options_.schedules > few_schedules ? least_with_old_values : 0;
+  const auto may_try = [&](std::uint64_t number) { return number < least ? Clock::now() < deadline() : !spent(race); };
+  for (std::uint64_t number = 0; number < schedules_with_old_values && without_any < 4 && may_try(number); ++number) {
     Schedule a; // first the order in which the race was found
     if (number == 1) a.kind = Schedule::Kind::switches;
     if (number > 1) a = nth_schedule(number - 2, options_.seed, natural_.choices.visible);
