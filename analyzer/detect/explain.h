@@ -34,6 +34,9 @@ class Explainer final : public trace::RecordVisitor {
   bool beyond_barriers(std::size_t index) const {
     return has_message(cases_[index]) || cases_[index].race->lacks_proxy_fence;
   }
+  // Names the message that should have ordered the two, by its source lines, and what it lacks: races that have it in
+  // common are one fault. Empty where there is none, or where what looks like one may be by chance.
+  std::string broken_message(std::size_t index) const;
   // Where the host submitted an operation that is a side of a race; empty where that is not known.
   std::string called_at(std::uint32_t operation) const;
 
@@ -161,6 +164,12 @@ class Explainer final : public trace::RecordVisitor {
     entry.writes_before.clear();
     entry.early_message.reset();
   }
+  struct Shortfall {
+    const Message* message = nullptr;
+    std::vector<std::string> lacks;
+  };
+  Shortfall shortfall(const Case& entry) const; // of the message that was meant; of none: what is there is in order
+  static bool deliberate(const Message& message);
   bool by_chance(const FoundRace& race, const Message& message) const;
   // A message that lacks nothing but that the first's access comes before it.
   static bool only_early(const FoundRace& race, const Message& message);

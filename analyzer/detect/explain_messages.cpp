@@ -193,6 +193,39 @@ std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Me
   return wrong;
 }
 
+// That which lacks least is the one that was meant; of several, the two threads' own.
+Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
+  Shortfall least;
+  for (std::size_t n = entry.messages.size(); n-- > 0;) {
+    if (!entry.messages[n] || by_chance(*entry.race, *entry.messages[n])) continue;
+    std::vector<std::string> lacks = shortcomings(*entry.race, *entry.messages[n]);
+    // Nothing: it came too late, or from a write that another overwrote.
+    if (lacks.empty() || (least.message && lacks.size() >= least.lacks.size())) continue;
+    least = {&*entry.messages[n], std::move(lacks)};
+  }
+  return least;
+}
+
+// Threads that draw numbers from one counter mean no message by it, unless something says so.
+bool Explainer::deliberate(const Message& message) {
+  return message.write.before.mark || is_release(message.write.use.ordering) ||
+         !is_strong(message.write.use.ordering) || message.after.mark || message.read.waits;
+}
+
+std::string Explainer::broken_message(std::size_t index) const {
+  const Shortfall found = shortfall(cases_[index]);
+  if (!found.message || !deliberate(*found.message)) return "";
+  std::string name;
+  for (const Mark& mark : {found.message->write.use.mark, found.message->read.mark}) {
+    const Site& site = *detector_.sides().place(detector_.sides().site(mark.module, mark.site)).site;
+    for (const SourceFrame& frame : site.source) name += frame.file + ":" + std::to_string(frame.line) + "<";
+    if (site.source.empty()) name += std::to_string(mark.module) + ":" + std::to_string(mark.site);
+    name += ";";
+  }
+  for (const std::string& lack : found.lacks) name += lack + ";";
+  return name;
+}
+
 // A flag was written after the first access and read before the second: what keeps it from ordering them.
 void Explainer::explain_message(const Case& entry, std::vector<std::string>& out) const {
   const FoundRace& race = *entry.race;
@@ -201,20 +234,9 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
     return std::string("the block of the ") + writer + " writes at " + place(message.write.use.mark) +
            " what the block of the " + reader + " reads at " + place(message.read.mark);
   };
-  // That which lacks least is the one that was meant; of several, the two threads' own.
-  const Message* meant = nullptr;
-  std::vector<std::string> least;
-  for (std::size_t n = entry.messages.size(); n-- > 0;) {
-    if (!entry.messages[n] || by_chance(race, *entry.messages[n])) continue;
-    std::vector<std::string> wrong = shortcomings(race, *entry.messages[n]);
-    // Nothing wrong: it came too late, or from a write that another overwrote.
-    if (wrong.empty() || (meant && wrong.size() >= least.size())) continue;
-    meant = &*entry.messages[n];
-    least = std::move(wrong);
-  }
-  if (meant) {
-    least.front() = flag_at("first", *meant, "second") + ", but " + least.front();
-    out.insert(out.end(), least.begin(), least.end());
+  if (Shortfall found = shortfall(entry); found.message) {
+    found.lacks.front() = flag_at("first", *found.message, "second") + ", but " + found.lacks.front();
+    out.insert(out.end(), found.lacks.begin(), found.lacks.end());
     return;
   }
   if (!blocks_differ || has_message(entry)) return;

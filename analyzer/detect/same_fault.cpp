@@ -1,7 +1,9 @@
 #include "analyzer/detect/same_fault.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -72,6 +74,25 @@ std::vector<std::size_t> firsts(const Detector& detector, const std::vector<Foun
   return first;
 }
 
+// Those that one message should have ordered, which falls short in one way. True of the first of several.
+std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::size_t>& first) {
+  std::map<std::string, std::size_t> known;
+  std::vector<bool> leads(first.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::string message = explainer.broken_message(i);
+    if (message.empty() || first[i] != i) continue;
+    const auto [at, is_new] = known.try_emplace(message, i);
+    if (is_new) continue;
+    first[i] = at->second;
+    leads[at->second] = true;
+  }
+  return leads;
+}
+
+std::string more_races(std::ptrdiff_t others) {
+  return std::to_string(others) + (others == 1 ? " more race" : " more races") + " of the same fault";
+}
+
 } // namespace
 
 void join_faults(const Detector& detector, const std::vector<FoundRace>& found, const Explainer& explainer,
@@ -79,14 +100,15 @@ void join_faults(const Detector& detector, const std::vector<FoundRace>& found, 
   std::vector<bool> alone;
   for (std::size_t i = 0; i < found.size(); ++i) alone.push_back(explainer.beyond_barriers(i));
   const std::vector<MissingBarrier> barriers = missing_barriers(detector, found, between, alone);
-  const std::vector<std::size_t> first = firsts(detector, found, barriers);
+  std::vector<std::size_t> first = firsts(detector, found, barriers);
+  const std::vector<bool> leads = join_messages(explainer, first);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (barriers[i].where.empty()) continue;
     const auto others = std::count(first.begin(), first.end(), i) - 1;
+    if (leads[i]) races[from + i].why += "; that message, put right, orders " + more_races(others);
+    if (barriers[i].where.empty()) continue;
     const bool blocks = found[i].first.thread.block_bits() != found[i].second.thread.block_bits();
     races[from + i].why += std::string("; ") + (blocks ? "what synchronizes the blocks " : "a barrier ") +
-                           barriers[i].where + " orders " + std::to_string(others) +
-                           (others == 1 ? " more race" : " more races") + " of the same fault";
+                           barriers[i].where + " orders " + more_races(others);
   }
   std::vector<std::size_t> order(found.size());
   std::iota(order.begin(), order.end(), 0);

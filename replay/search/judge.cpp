@@ -52,7 +52,6 @@ constexpr std::uint64_t most_improved = 1 << 15;
 constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
 constexpr std::size_t most_patient = 4; // instances for which an access waits while all others go on
 constexpr std::size_t most_alike = 4; // instances that are tried of writes which all write the same
-constexpr std::size_t most_again = 4; // of races that a harmful one's fault makes
 constexpr double seconds_again = 2; // for each of these
 constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
 constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
@@ -216,7 +215,7 @@ std::vector<std::pair<Race::Instance, SchedulePair>> Judge::attempts(const Race&
   std::vector<std::pair<Race::Instance, SchedulePair>> all;
   // Of what every pair of writes leaves in either order, a few instances say as much as all.
   const bool alike = race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write;
-  const std::size_t most = again_ ? most_again : alike ? most_alike : race.instances.size();
+  const std::size_t most = alike ? most_alike : race.instances.size();
   for (std::size_t i = 0; i < std::min(race.instances.size(), most); ++i)
     all.emplace_back(race.instances[i], schedule_pair(race.instances[i]));
   for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {

@@ -1,0 +1,71 @@
+// Races that one message should have ordered are one fault: what mends it orders all. Those of two messages are two.
+#include "tests/unit/analyzer_traces.h"
+
+namespace deadheat::test {
+namespace {
+
+class BrokenMessages : public ::testing::Test {
+ protected:
+  LittleTrace trace;
+  static constexpr std::uint64_t data = memory, more = data + 0x1000, flag = data + 0x2000;
+  std::uint32_t launch_ = trace.launch(2, {2, 1, 1}, {32, 1, 1});
+  std::uint32_t write_data_ = trace.site(10, {.access = AccessKind::write});
+  std::uint32_t write_more_ = trace.site(11, {.access = AccessKind::write});
+  std::uint32_t read_data_ = trace.site(20, {.access = AccessKind::read});
+  std::uint32_t read_more_ = trace.site(21, {.access = AccessKind::read});
+
+  std::uint32_t strong(std::uint32_t line, AccessKind kind, bool in_loop) {
+    return trace.site(line, {.access = kind, .ordering = Ordering::relaxed, .scope = Scope::gpu, .in_loop = in_loop});
+  }
+  void tell(std::uint32_t site, std::uint64_t address) { trace.access(launch_, 0, 0, site, address, 1); }
+  void hear(std::uint32_t site, std::uint64_t address) { trace.access(launch_, 1, 0, site, address, 1); }
+  std::vector<Race> races() {
+    trace.end_launch(launch_);
+    return trace.analyze().races;
+  }
+};
+
+TEST_F(BrokenMessages, TwoArraysBehindOneFlag) {
+  tell(write_data_, data);
+  tell(write_more_, more);
+  tell(strong(12, AccessKind::write, false), flag);
+  hear(strong(19, AccessKind::read, true), flag);
+  hear(read_data_, data);
+  hear(read_more_, more);
+  const std::vector<Race> found = races();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].same_fault_as, 0u);
+  EXPECT_EQ(found[1].same_fault_as, found[0].id);
+  EXPECT_NE(found[0].why.find("that message, put right, orders 1 more race of the same fault"), std::string::npos)
+      << found[0].why;
+}
+
+TEST_F(BrokenMessages, TwoArraysBehindAFlagEach) {
+  const std::uint32_t raise = strong(12, AccessKind::write, false), raise_more = strong(13, AccessKind::write, false);
+  const std::uint32_t wait = strong(18, AccessKind::read, true), wait_more = strong(19, AccessKind::read, true);
+  tell(write_data_, data);
+  tell(raise, flag);
+  hear(wait, flag);
+  hear(read_data_, data);
+  tell(write_more_, more);
+  tell(raise_more, flag + 64);
+  hear(wait_more, flag + 64);
+  hear(read_more_, more);
+  const std::vector<Race> found = races();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].same_fault_as, 0u);
+}
+
+TEST_F(BrokenMessages, NumbersDrawnFromACounterTellNothing) {
+  const std::uint32_t draw = strong(12, AccessKind::atomic, false);
+  tell(write_data_, data);
+  tell(write_more_, more);
+  tell(draw, flag);
+  hear(draw, flag);
+  hear(read_data_, data);
+  hear(read_more_, more);
+  for (const Race& race : races()) EXPECT_EQ(race.same_fault_as, 0u) << race.why;
+}
+
+} // namespace
+} // namespace deadheat::test
