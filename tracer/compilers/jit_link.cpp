@@ -103,7 +103,7 @@ int jit_link_give(const JitLink& real, JitLinkHandle link, int type, const void*
     }
   } catch (...) {
   }
-  linker_given(link, kind_of(type), input);
+  if (!is_device_runtime(kind_of(type), name ? name : "")) linker_given(link, kind_of(type), input);
   return status;
 }
 

@@ -110,10 +110,13 @@ void linker_given(const void* linker, LinkerInput kind, std::string_view bytes) 
   quietly([&](Store& all) { add(all, all.linkers[linker], kind, bytes); });
 }
 
+bool is_device_runtime(LinkerInput kind, std::string_view path) noexcept {
+  return kind == LinkerInput::library && path.substr(path.rfind('/') + 1).starts_with("libcudadevrt");
+}
+
 void linker_given_file(const void* linker, LinkerInput kind, std::string_view path) noexcept {
   quietly([&](Store& all) {
-    // Linking PTX leaves CUDA's device runtime out: code that calls it does not assemble then.
-    if (kind == LinkerInput::library && path.substr(path.rfind('/') + 1).starts_with("libcudadevrt")) return;
+    if (is_device_runtime(kind, path)) return;
     std::ifstream file{std::string(path), std::ios::binary};
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
     add(all, all.linkers[linker], file ? kind : LinkerInput::other, bytes);

@@ -27,6 +27,8 @@ void linker_begins(const void* linker, unsigned max_registers) noexcept; // 0: n
 void linker_limited(const void* linker, unsigned max_registers) noexcept; // for one of the inputs
 void linker_given(const void* linker, LinkerInput kind, std::string_view bytes) noexcept;
 void linker_given_file(const void* linker, LinkerInput kind, std::string_view path) noexcept;
+// Linking PTX leaves CUDA's device runtime out: code that calls it does not assemble then.
+bool is_device_runtime(LinkerInput kind, std::string_view path) noexcept;
 void linker_made(const void* linker, const void* machine_code) noexcept;
 void linker_ends(const void* linker) noexcept;
 
