@@ -242,8 +242,8 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (!library) return library.error();
   // The driver, for who is linked with it or asks for it: by the name libcuda.so it is found by the path alone.
   std::string preloaded = library->string();
-  const Expected<fs::path> driver = find_library("libcuda.so.1", "");
-  if (!on_gpu && driver) preloaded += ":" + driver->string();
+  const fs::path driver = library->parent_path() / "libcuda.so.1";
+  if (std::error_code error; !on_gpu && fs::exists(driver, error)) preloaded += ":" + driver.string();
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
   if (on_gpu) settings += ":device=gpu";
