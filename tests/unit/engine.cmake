@@ -1,6 +1,7 @@
 if(TARGET deadheat_engine)
   add_library(deadheat_engine_runner STATIC ${CMAKE_CURRENT_LIST_DIR}/engine_runner.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp ${CMAKE_CURRENT_LIST_DIR}/engine_matrix.cpp)
+    ${CMAKE_CURRENT_LIST_DIR}/engine_snippets.cpp ${CMAKE_CURRENT_LIST_DIR}/engine_matrix.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/engine_warpgroup.cpp)
   target_include_directories(deadheat_engine_runner PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_compile_definitions(deadheat_engine_runner PUBLIC DEADHEAT_TEST_DATA="${CMAKE_CURRENT_LIST_DIR}/data")
   target_link_libraries(deadheat_engine_runner PUBLIC deadheat_engine deadheat_ptx GTest::gtest)
@@ -36,4 +37,8 @@ if(TARGET deadheat_engine)
   add_executable(engine_matrix_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_matrix_reference.cpp
     ${CMAKE_CURRENT_LIST_DIR}/engine_matrix.cpp)
   target_link_libraries(engine_matrix_reference PRIVATE deadheat_headers ${CMAKE_DL_LIBS})
+  # Makes data/engine_gpu_warpgroups.txt.
+  add_executable(engine_warpgroup_reference EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/engine_warpgroup_reference.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/engine_warpgroup.cpp ${CMAKE_CURRENT_LIST_DIR}/engine_matrix.cpp)
+  target_link_libraries(engine_warpgroup_reference PRIVATE deadheat_headers ${CMAKE_DL_LIBS})
 endif()

@@ -366,7 +366,11 @@ constexpr Layout layout_of(Element e) {
   }
 }
 
-// One element. By trial: near one; over the whole range; with subnormals and zeros; few distinct magnitudes, so that
+}  // namespace
+
+unsigned element_width(Element e) { return layout_of(e).bits; }
+
+// By trial: near one; over the whole range; with subnormals and zeros; few distinct magnitudes, so that
 // sums cancel; with infinities and NaNs.
 std::uint64_t element_bits(Element e, bool accumulator, unsigned trial, std::uint64_t r) {
   if (e == Element::chosen || e == Element::chosen_half) {
@@ -406,8 +410,6 @@ std::uint64_t element_bits(Element e, bool accumulator, unsigned trial, std::uin
   }
 }
 
-}  // namespace
-
 std::vector<MatrixCase> all_matrix_cases() {
   List list;
   list.floats();
@@ -433,22 +435,25 @@ std::string matrix_module(const std::vector<MatrixCase>& cases) {
   return text;
 }
 
+void append_elements(std::vector<std::uint32_t>& to, Element e, bool accumulator, unsigned words, unsigned trial,
+                     std::uint64_t seed) {
+  const unsigned bits = element_width(e);
+  const std::size_t first = to.size();
+  to.resize(first + words, 0);
+  for (unsigned n = 0; n < words * 32 / bits; ++n) {
+    const std::uint64_t v = element_bits(e, accumulator, trial, mix(seed + n));
+    const std::size_t at = std::size_t(n) * bits;
+    to[first + at / 32] |= std::uint32_t(bits < 32 ? (v & ((1u << bits) - 1)) << at % 32 : v);
+    if (bits == 64) to[first + at / 32 + 1] = std::uint32_t(v >> 32);
+  }
+}
+
 std::vector<std::uint32_t> matrix_operands(const MatrixCase& c) {
   std::vector<std::uint32_t> words;
   for (unsigned trial = 0; trial < matrix_trials; ++trial)
-    for (std::size_t n = 0; n < c.inputs.size(); ++n) {
-      const MatrixInput& in = c.inputs[n];
-      unsigned bits = layout_of(in.element).bits;
-      std::size_t first = words.size();
-      words.resize(first + in.words, 0);
-      for (unsigned e = 0; e < in.words * 32 / bits; ++e) {
-        std::uint64_t r = mix(((std::uint64_t(trial) * 8 + n) << 20) + e);
-        std::uint64_t v = element_bits(in.element, in.accumulator, trial, r);
-        std::size_t at = std::size_t(e) * bits;
-        words[first + at / 32] |= std::uint32_t(bits < 32 ? (v & ((1u << bits) - 1)) << at % 32 : v);
-        if (bits == 64) words[first + at / 32 + 1] = std::uint32_t(v >> 32);
-      }
-    }
+    for (std::size_t n = 0; n < c.inputs.size(); ++n)
+      append_elements(words, c.inputs[n].element, c.inputs[n].accumulator, c.inputs[n].words, trial,
+                      (std::uint64_t(trial) * 8 + n) << 20);
   return words;
 }
 

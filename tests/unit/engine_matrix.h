@@ -41,4 +41,11 @@ std::string matrix_module(const std::vector<MatrixCase>& cases);
 std::vector<std::uint32_t> matrix_operands(const MatrixCase& c);
 std::uint64_t hash_matrices(const MatrixCase& c, std::vector<std::uint32_t> results);
 
+unsigned element_width(Element e); // bits
+// One element of what kind the trial is, from a random number; of accumulators with the range of products.
+std::uint64_t element_bits(Element e, bool accumulator, unsigned trial, std::uint64_t random);
+// Appends so many words of elements, made from `seed`.
+void append_elements(std::vector<std::uint32_t>& to, Element e, bool accumulator, unsigned words, unsigned trial,
+                     std::uint64_t seed);
+
 }  // namespace deadheat::engine
