@@ -96,7 +96,12 @@ TEST(MatrixStretches, Shapes) {
   const ptx::MatrixShape sparse = ptx::matrix_shape("wgmma.mma_async.sp.sync.aligned.m64n8k64.f32.e4m3.e5m2");
   EXPECT_EQ(sparse.a_row_bytes, 32u);
   EXPECT_EQ(sparse.b_row_bytes, 64u);
-  EXPECT_EQ(ptx::matrix_shape("wgmma.mma_async.sync.aligned.m64n16k256.s32.b1.b1.and.popc").n, 0u);
+  const ptx::MatrixShape bits = ptx::matrix_shape("wgmma.mma_async.sync.aligned.m64n16k256.s32.b1.b1.and.popc");
+  EXPECT_EQ(bits.n, 16u);
+  EXPECT_EQ(bits.b_row_bytes, 32u);
+  const ptx::MatrixShape clamped = ptx::matrix_shape("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8.satfinite");
+  EXPECT_EQ(clamped.n, 8u);
+  EXPECT_EQ(clamped.b_row_bytes, 32u);
   EXPECT_EQ(ptx::matrix_shape("wgmma.wait_group.sync.aligned").n, 0u);
 }
 

@@ -113,18 +113,14 @@ std::vector<trace::BulkCopy> LaunchLog::matrix_reads(const Warp& warp, const ptx
   read.module = shape_.module;
   read.site = slot.site;
   read.mask = 1u << lane;
-  auto add = [&](std::uint32_t place, std::uint32_t from, std::uint32_t to, std::uint32_t row_bytes, bool transposed) {
-    const ptx::MatrixDescriptor matrix = ptx::matrix_descriptor(u64_at(bytes, place, 0));
-    for (const ptx::MatrixStretch& s :
-         ptx::stretches_of(matrix, from, to, row_bytes, transposed, shape.element_bytes)) {
-      read.source[lane] = shared_window + s.address;
-      read.bytes[lane] = s.bytes;
-      reads.push_back(read);
-      read.further = true;
-    }
-  };
-  if (slot.first) add(slot.first, 16 * quarter, 16 * quarter + 16, shape.a_row_bytes, slot.transposed[0]);
-  if (quarter == 0) add(slot.second, 0, shape.n, shape.b_row_bytes, slot.transposed[1]);
+  const std::uint64_t a = slot.first ? u64_at(bytes, slot.first, 0) : 0, b = u64_at(bytes, slot.second, 0);
+  for (const ptx::MatrixStretch& s :
+       ptx::warp_reads(shape, slot.first ? &a : nullptr, slot.transposed[0], b, slot.transposed[1], quarter)) {
+    read.source[lane] = shared_window + s.address;
+    read.bytes[lane] = s.bytes;
+    reads.push_back(read);
+    read.further = true;
+  }
   return reads;
 }
 

@@ -28,7 +28,7 @@ std::uint32_t number_after(std::string_view word, std::size_t at) {
 MatrixDescriptor matrix_descriptor(std::uint64_t bits) {
   auto field = [&](unsigned at) { return std::uint32_t(bits >> at & 0x3FFF) << 4; };
   constexpr unsigned swizzles[] = {0, 3, 2, 1};
-  return {field(0), field(16), field(32), swizzles[bits >> 62]};
+  return {field(0), field(16), field(32), swizzles[bits >> 62], std::uint32_t(bits >> 49 & 7)};
 }
 
 MatrixShape matrix_shape(std::string_view opcode) {
@@ -40,9 +40,15 @@ MatrixShape matrix_shape(std::string_view opcode) {
   const std::size_t k_at = word.find('k');
   if (k_at == std::string_view::npos) return shape;
   const std::uint32_t n = number_after(word, 4), k = number_after(word, k_at + 1);
-  const std::string_view last = rest.substr(rest.rfind('.') + 1);
-  const auto* type =
-      std::find_if(std::begin(types), std::end(types), [&](const TypeBits& t) { return t.name == last; });
+  // The type of b is the last that is named: .satfinite and .and.popc come behind it.
+  const TypeBits* type = std::end(types);
+  for (std::string_view left = rest; !left.empty();) {
+    const std::string_view name = left.substr(0, left.find('.'));
+    left.remove_prefix(std::min(left.size(), name.size() + 1));
+    const auto* named =
+        std::find_if(std::begin(types), std::end(types), [&](const TypeBits& t) { return t.name == name; });
+    if (named != std::end(types)) type = named;
+  }
   if (type == std::end(types) || !n || n > 256 || n % 8 || !k || k > 1024) return shape;
   shape.n = n;
   shape.b_row_bytes = k * type->bits / 8;
@@ -51,29 +57,27 @@ MatrixShape matrix_shape(std::string_view opcode) {
   return shape;
 }
 
+std::uint32_t unit_address(const MatrixDescriptor& m, bool transposed, std::uint32_t outer, std::uint32_t inner) {
+  const std::uint32_t width = 1u << m.swizzle_bits; // units beside each other in an atom
+  std::uint32_t linear = 0;
+  if (!transposed) // atoms of 8 rows; units of one row beside each other, then by `leading`
+    linear = outer / 8 * m.stride + outer % 8 * width * unit + inner % width * unit + inner / width * m.leading;
+  else if (m.swizzle_bits) // units hold rows; atoms of 8 steps of K
+    linear = outer % width * unit + outer / width * m.leading + inner % 8 * width * unit + inner / 8 * m.stride;
+  else
+    linear = outer * m.stride + inner % 8 * unit + inner / 8 * m.leading;
+  const std::uint32_t at = (m.start + linear) & shared_mask;
+  return at ^ (((at >> 7) - m.base_offset) & (width - 1)) << 4;
+}
+
 std::vector<MatrixStretch> stretches_of(const MatrixDescriptor& m, std::uint32_t from, std::uint32_t to,
                                         std::uint32_t row_bytes, bool transposed, std::uint32_t element_bytes) {
   std::vector<MatrixStretch> found;
-  auto add = [&](std::uint32_t linear) {
-    const std::uint32_t at = (m.start + linear) & shared_mask;
-    found.push_back({at ^ ((at >> 7 & ((1u << m.swizzle_bits) - 1)) << 4), unit});
-  };
-  const std::uint32_t width = 1u << m.swizzle_bits; // units beside each other in the swizzled layout
-  if (!transposed) { // 8 rows of `width` units; then by `stride`
-    for (std::uint32_t row = from; row < to; ++row) {
-      for (std::uint32_t u = 0; u < row_bytes / unit; ++u) {
-        add(row / 8 * m.stride + row % 8 * width * unit + (m.swizzle_bits ? u * unit : u * m.leading));
-      }
-    }
-  } else { // units hold rows; 8 steps of K of `width` units
-    const std::uint32_t per_unit = unit / element_bytes, steps = row_bytes / element_bytes;
-    for (std::uint32_t u = from / per_unit; u < (to + per_unit - 1) / per_unit; ++u) {
-      for (std::uint32_t k = 0; k < steps; ++k) {
-        add(m.swizzle_bits ? u % width * unit + u / width * m.leading + k % 8 * width * unit + k / 8 * m.stride
-                           : u * m.stride + k % 8 * unit + k / 8 * m.leading);
-      }
-    }
-  }
+  const std::uint32_t per_unit = transposed ? unit / element_bytes : 1; // rows
+  const std::uint32_t steps = transposed ? row_bytes / element_bytes : row_bytes / unit;
+  for (std::uint32_t outer = from / per_unit; outer < (to + per_unit - 1) / per_unit; ++outer)
+    for (std::uint32_t inner = 0; inner < steps; ++inner)
+      found.push_back({unit_address(m, transposed, outer, inner), unit});
   std::sort(found.begin(), found.end(),
             [](const MatrixStretch& a, const MatrixStretch& b) { return a.address < b.address; });
   std::vector<MatrixStretch> joined;
@@ -85,6 +89,18 @@ std::vector<MatrixStretch> stretches_of(const MatrixDescriptor& m, std::uint32_t
     }
   }
   return joined;
+}
+
+std::vector<MatrixStretch> warp_reads(const MatrixShape& shape, const std::uint64_t* a, bool a_transposed,
+                                      std::uint64_t b, bool b_transposed, unsigned quarter) {
+  std::vector<MatrixStretch> reads;
+  if (a)
+    reads = stretches_of(matrix_descriptor(*a), 16 * quarter, 16 * quarter + 16, shape.a_row_bytes, a_transposed,
+                         shape.element_bytes);
+  if (quarter) return reads;
+  const auto all = stretches_of(matrix_descriptor(b), 0, shape.n, shape.b_row_bytes, b_transposed, shape.element_bytes);
+  reads.insert(reads.end(), all.begin(), all.end());
+  return reads;
 }
 
 } // namespace deadheat::ptx
