@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "replay/engine/packed_fields.h"
+#include "replay/engine/tensor_metadata.h"
 #include "replay/engine/tensor_sums.h"
 
 namespace deadheat::engine {
@@ -156,48 +157,14 @@ void run_volta(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   }
 }
 
-// mma.sp: of each chunk of a row of a, which elements are stored: two fields of 2 bits a chunk, from the lowest bits
-// on. Chunks are 4 elements; of tf32 2, named by halves; of 4-bit integers 8, named by pairs (9.7.14.6.1). A row of 16
-// bits of metadata shares a word with the row 8 below it. Of the lanes of a row, the selector's lane, or pair of lanes,
-// give metadata, the columns' first half before the second; where rows need whole words, upper and lower row have lanes
-// of their own (figures 117 to 142).
-class Metadata {
- public:
-  Metadata(const TensorOp& op, const WarpWords& in, unsigned at)
-      : op_(op), in_(in), at_(at), element_bits_(tensor_bits(op.a)) {}
-  // Where the stored element `n` of a row belongs.
-  unsigned column(unsigned row, unsigned n) const {
-    if (element_bits_ == 32) return n * 2 + (field(row, n * 4, 4) >> 1 & 1);
-    const unsigned unit = element_bits_ == 4 ? 2 : 1, stored = n / unit;
-    return (stored / 2 * 4 + field(row, stored * 2, 2)) * unit + n % unit;
-  }
-
- private:
-  unsigned field(unsigned row, unsigned bit, unsigned count) const {
-    const unsigned upper = row / 8;
-    const unsigned row_bits = element_bits_ == 32 ? op_.k * 2u : element_bits_ == 4 ? op_.k / 2u : op_.k;
-    unsigned lane = op_.selector, shift = bit;
-    if (element_bits_ >= 16) {
-      if (row_bits > 16) lane = op_.selector * 2u + bit / 16;
-      shift = bit % 16 + 16 * upper;
-    } else {
-      lane = (row_bits > 32 ? bit / 32 : op_.selector) * 2u + upper;
-      shift = bit % 32;
-    }
-    return in_[row % 8 * 4 + lane % 4][at_] >> shift & ((1u << count) - 1);
-  }
-
-  const TensorOp& op_;
-  const WarpWords& in_;
-  unsigned at_, element_bits_;
-};
-
 // Row by row a product of the stored elements of a and of those of b that they meet.
 void run_sparse(const TensorOp& op, const WarpWords& in, WarpWords& out) {
   Fragment a = fragment_of(op, 'a'), b = fragment_of(op, 'b'), c = fragment_of(op, 'c'), d = fragment_of(op, 'd');
   std::vector<std::uint64_t> x = gather(a, in, 0), y = gather(b, in, a.words), z = gather(c, in, a.words + b.words),
                              product(op.m * op.n);
-  const Metadata metadata(op, in, a.words + b.words + c.words);
+  std::array<std::uint32_t, tensor_lanes> words;
+  for (unsigned lane = 0; lane < tensor_lanes; ++lane) words[lane] = in[lane][a.words + b.words + c.words];
+  const Metadata metadata(op.a, op.k, op.selector, words);
   const unsigned stored = op.k / 2u;
   TensorOp one = op;
   one.m = 1;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "replay/engine/numeric.h"
+#include "replay/engine/tensor_numbers.h"
 
 namespace deadheat::engine {
 
@@ -12,114 +13,7 @@ namespace {
 
 constexpr std::uint32_t nan_f32 = 0x7fffffff, nan_f16 = 0x7fff;
 constexpr std::uint64_t nan_f64 = 0xfff8000000000000;
-constexpr int kept_bits = 25;        // below the largest exponent
-constexpr unsigned max_inner = 256;  // k
-
-struct Layout {
-  int fraction, exponent;  // bits
-};
-Layout layout_of(TensorType t) {
-  switch (t) {
-    case TensorType::f16: return {10, 5};
-    case TensorType::bf16: return {7, 8};
-    case TensorType::tf32: return {10, 8};
-    default: return {23, 8};
-  }
-}
-
-// A number taken apart: significand * 2^(exponent - fraction bits). Subnormals have the least exponent.
-struct Number {
-  std::int32_t significand = 0;  // signed
-  std::int32_t exponent = 0;
-  bool negative = false, infinite = false, nan = false;
-};
-
-Number take_apart(TensorType type, std::uint64_t stored) {
-  if (type == TensorType::tf32) stored >>= 13;  // the lower bits are ignored
-  Layout l = layout_of(type);
-  Number n;
-  std::uint64_t fraction = stored & ((std::uint64_t(1) << l.fraction) - 1);
-  int top = (1 << l.exponent) - 1, field = int(stored >> l.fraction) & top;
-  n.negative = stored >> (l.fraction + l.exponent) & 1;
-  if (field == top) {
-    n.nan = fraction != 0;
-    n.infinite = fraction == 0;
-    return n;
-  }
-  n.exponent = std::max(field, 1) - top / 2;
-  std::int32_t magnitude = std::int32_t(fraction) | (field ? 1 << l.fraction : 0);
-  n.significand = n.negative ? -magnitude : magnitude;
-  return n;
-}
-
-// The sum of a block: mantissa * 2^(largest - kept_bits), or something that is no number.
-struct BlockSum {
-  std::int64_t mantissa = 0;
-  int largest = 0;
-  bool nan = false, positive_infinity = false, negative_infinity = false;
-};
-
-BlockSum add_block(const Number* a, const Number* b, unsigned count, int fraction, const Number& c, int c_fraction) {
-  constexpr int none = -100000;
-  BlockSum s;
-  s.nan = c.nan;
-  auto infinity = [&](bool negative) { (negative ? s.negative_infinity : s.positive_infinity) = true; };
-  if (c.infinite) infinity(c.negative);
-  int largest = c.significand ? c.exponent : none;
-  for (unsigned k = 0; k < count; ++k) {
-    const Number &x = a[k], &y = b[k];
-    if (x.nan || y.nan) {
-      s.nan = true;
-    } else if (x.infinite || y.infinite) {
-      if ((!x.infinite && x.significand == 0) || (!y.infinite && y.significand == 0))
-        s.nan = true;
-      else
-        infinity(x.negative != y.negative);
-    } else if (x.significand && y.significand) {
-      largest = std::max(largest, x.exponent + y.exponent);
-    }
-  }
-  s.nan |= s.positive_infinity && s.negative_infinity;
-  if (s.nan || s.positive_infinity || s.negative_infinity || largest == none) return s;
-  s.largest = largest;
-  auto add = [&](std::int64_t significand, int exponent, int bits) {
-    int shift = exponent - bits - (largest - kept_bits);
-    std::int64_t magnitude = significand < 0 ? -significand : significand;
-    magnitude = shift >= 0 ? magnitude << shift : shift > -64 ? magnitude >> -shift : 0;
-    s.mantissa += significand < 0 ? -magnitude : magnitude;
-  };
-  for (unsigned k = 0; k < count; ++k)
-    if (a[k].significand && b[k].significand)
-      add(std::int64_t(a[k].significand) * b[k].significand, a[k].exponent + b[k].exponent, 2 * fraction);
-  if (c.significand) add(c.significand, c.exponent, c_fraction);
-  return s;
-}
-
-// Packs a magnitude * 2^scale, rounded to nearest even or cut off.
-std::uint32_t pack(const BlockSum& s, int fraction, int exponent_bits, bool nearest) {
-  std::uint32_t top = (1u << exponent_bits) - 1, infinite = top << fraction, sign = 1u << (fraction + exponent_bits);
-  if (s.nan) return sign - 1;
-  if (s.positive_infinity) return infinite;
-  if (s.negative_infinity) return sign | infinite;
-  if (s.mantissa == 0) return 0;
-  bool negative = s.mantissa < 0;
-  std::uint64_t m = negative ? std::uint64_t(-s.mantissa) : std::uint64_t(s.mantissa);
-  int scale = s.largest - kept_bits, bias = int(top / 2);
-  int exponent = std::max(scale + 63 - __builtin_clzll(m), 1 - bias);
-  int shift = scale - (exponent - fraction);  // of m, to make the significand
-  std::uint64_t significand = 0;
-  if (shift >= 0) {
-    significand = m << shift;
-  } else if (shift > -64) {
-    significand = m >> -shift;
-    std::uint64_t rest = m & ((std::uint64_t(1) << -shift) - 1), half = std::uint64_t(1) << (-shift - 1);
-    if (nearest && (rest > half || (rest == half && significand & 1))) ++significand;
-  }
-  if (significand == 0) return 0;  // +0, whatever its sign was
-  bool normal = significand >> fraction;
-  std::uint64_t bits = normal ? (std::uint64_t(exponent + bias - 1) << fraction) + significand : significand;
-  return std::uint32_t(std::min<std::uint64_t>(bits, infinite)) | (negative ? sign : 0);
-}
+constexpr int kept_bits = 25; // below the largest exponent
 
 float as_float(std::uint64_t bits) { return std::bit_cast<float>(std::uint32_t(bits)); }
 std::uint32_t float_bits(float f) { return std::isnan(f) ? nan_f32 : std::bit_cast<std::uint32_t>(f); }
@@ -175,14 +69,14 @@ void multiply_floats(Operands o) {
   if (op.kind == TensorKind::wmma && op.a == TensorType::tf32) block = 4;
   bool half = op.c == TensorType::f16 && op.d == TensorType::f16;
   TensorType sums = half ? TensorType::f16 : TensorType::f32;
-  Layout layout = layout_of(sums);
+  FloatLayout layout = layout_of(sums);
   o.each([&](unsigned i, unsigned j) -> std::uint64_t {
     std::uint64_t c = o.c[i * op.n + j];
     if (!half && op.c == TensorType::f16) c = float_bits(half_value(c));
     std::uint64_t sum = eight ? 0 : c;
     for (unsigned k = 0; k < op.k; k += block) {
-      BlockSum s =
-          add_block(&a[i * op.k + k], &b[j * op.k + k], block, fraction, take_apart(sums, sum), layout.fraction);
+      BlockSum s = add_block(&a[i * op.k + k], &b[j * op.k + k], block, 2 * fraction, take_apart(sums, sum),
+                             layout.fraction, kept_bits);
       sum = pack(s, layout.fraction, layout.exponent, half);
     }
     if (eight && half) return half_bits(half_value(sum) + half_value(c));
