@@ -91,7 +91,7 @@ void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& cop
   end.nth = copy.number;
   end.access = !writes ? AccessKind::read : copy.reduction ? AccessKind::atomic : AccessKind::write;
   end.wrote = writes;
-  end.age = writes ? 0 : watch_->copy_age();
+  end.age = writes || copy.kind == Kind::product ? 0 : watch_->copy_age();
   end.bytes = writes ? copy.bytes : copy.source_bytes;
   end.address = writes ? copy.destination : copy.source;
   if (writes && copy.kind == Kind::copy) end.address += shared_window;
@@ -142,6 +142,7 @@ bool Machine::perform_copies(Block& block, std::uint32_t thread, std::uint32_t k
 
 bool Machine::perform_ready(Block& block, std::uint32_t thread) {
   if (block.async.empty()) return true;
+  if (!block.products.empty()) perform_products(block, thread / warp_lanes, ~0u);
   const AsyncQueue& queue = block.async[thread];
   std::size_t arrivals = 0;
   for (const AsyncCopy& copy : queue.copies) arrivals += copy.kind == Kind::arrival;
@@ -153,6 +154,7 @@ bool Machine::perform_ready(Block& block, std::uint32_t thread) {
 
 // All that is left when the thread has exited.
 bool Machine::perform_rest(Block& block, std::uint32_t thread) {
+  if (!block.products.empty()) perform_products(block, thread / warp_lanes, ~0u);
   return perform_where(block, thread, [](const AsyncCopy&) { return true; });
 }
 
@@ -205,6 +207,10 @@ void Machine::copy_waits(Block& block, std::uint32_t warp) {
     const std::uint32_t lane = std::uint32_t(__builtin_ctz(m));
     const ThreadContext& t = block.threads[warp * warp_lanes + lane];
     const std::uint32_t keep = std::uint32_t(t.arg[0]);
+    if (t.arg[1] & 8) {
+      if (warpgroup_wait(block, t.linear, keep)) done |= 1u << lane;
+      continue;
+    }
     if (t.arg[1] & 2) {
       if (bulk_wait(block, t.linear, keep, t.arg[1] & 4)) done |= 1u << lane;
       continue;
@@ -220,7 +226,8 @@ void Machine::copy_waits(Block& block, std::uint32_t warp) {
   state.waiting_copy &= ~done;
   for (std::uint32_t m = watch_ ? done : 0; m; m &= m - 1) {
     const ThreadContext& t = block.threads[warp * warp_lanes + std::uint32_t(__builtin_ctz(m))];
-    watch_->copies_completed(block, t.linear, std::uint32_t(t.arg[0]), t.arg[1] & 2, t.arg[1] & 1, t.arg[1] & 4);
+    if (!(t.arg[1] & 8))
+      watch_->copies_completed(block, t.linear, std::uint32_t(t.arg[0]), t.arg[1] & 2, t.arg[1] & 1, t.arg[1] & 4);
   }
   if (recording(block)) say_copy_wait(block, warp, done);
   make_ready(block, warp, done);

@@ -70,9 +70,9 @@ struct Barrier {
 };
 
 // A copy that has been issued and not performed: of cp.async, of cp.async.bulk (to one block), or the arrival of
-// cp.async.mbarrier.arrive, which comes after the cp.async before it.
+// cp.async.mbarrier.arrive, which comes after the cp.async before it. Of products: what wgmma reads (products.h).
 struct AsyncCopy {
-  enum class Kind : std::uint8_t { copy, bulk, arrival };
+  enum class Kind : std::uint8_t { copy, bulk, arrival, product };
   std::uint64_t destination = 0, source = 0; // of cp.async offset in shared memory, global address; else generic ones
   std::uint32_t bytes = 0, source_bytes = 0, site = 0;
   std::uint32_t group = 0; // of cp.async; of others their own number (AsyncQueue::own_groups and up)
@@ -89,9 +89,10 @@ struct AsyncCopy {
 struct AsyncQueue { // of one thread
   static constexpr std::uint32_t own_groups = 0x80000000u;
   std::vector<AsyncCopy> copies; // in issue order
-  std::uint32_t groups = 0, bulk_groups = 0; // committed so far
+  std::uint32_t groups = 0, bulk_groups = 0, warpgroup_groups = 0; // committed so far
   std::uint32_t issued = 0, instructions = 0; // copies, and instructions that issue such, so far
   std::uint32_t next_own = own_groups;
+  std::uint32_t products = 0, product_site = 0; // of wgmma, for its warp; and the last one's
 };
 
 // An mbarrier object, as mbarrier.h packs it: `bits` is what the memory held when it was last operated on.
@@ -119,6 +120,7 @@ struct WatchedThread { // of a watched run (watch.h)
 };
 
 struct Launch;
+struct PendingProducts;
 
 struct Block {
   engine::BlockContext context;
@@ -137,6 +139,7 @@ struct Block {
   std::vector<std::uint8_t*> cluster_shared; // BlockContext::cluster_shared
   bool triggered = false; // a thread has executed griddepcontrol.launch_dependents
   std::vector<AsyncQueue> async; // a thread each; empty until the first copy
+  std::map<std::uint32_t, std::shared_ptr<PendingProducts>> products; // by warp; of runs in which one was delayed
   UndefinedWords undefined; // of shared memory, by offset
   UndefinedWords undefined_local; // of the threads' stacks, by host address
   std::vector<std::uint32_t> position; // under random schedules: of each thread in the list of runnable ones

@@ -10,6 +10,7 @@
 #include "replay/device/control.h"
 #include "replay/device/device.h"
 #include "replay/device/holds.h"
+#include "replay/device/products.h"
 #include "replay/device/record.h"
 #include "replay/device/services.h"
 #include "replay/device/signals.h"
@@ -228,6 +229,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   block.index = std::uint32_t(index);
   block.live = launch.threads;
   block.async.clear();
+  block.products.clear();
   block.mbarriers.clear();
   block.cluster = nullptr;
   block.triggered = false;
@@ -399,8 +401,11 @@ bool Machine::run_block(Block& block) {
 }
 
 bool Machine::over(const Block& block) const {
-  return block.live == 0 && std::all_of(block.async.begin(), block.async.end(),
-                                        [](const AsyncQueue& queue) { return queue.copies.empty(); });
+  return block.live == 0 &&
+         std::all_of(block.async.begin(), block.async.end(),
+                     [](const AsyncQueue& queue) { return queue.copies.empty(); }) &&
+         std::all_of(block.products.begin(), block.products.end(),
+                     [](const auto& of_warp) { return of_warp.second->products.empty(); });
 }
 
 void Machine::make_ready(Block& block, std::uint32_t warp, std::uint32_t lanes) {

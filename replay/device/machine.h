@@ -45,11 +45,17 @@ class RegionRun;
 namespace deadheat::engine {
 class Shadows;
 enum class UndefinedUse : std::uint32_t;
+struct WarpgroupOp;
+struct WarpgroupOperands;
 } // namespace deadheat::engine
+namespace deadheat::ptx {
+struct MatrixStretch;
+}
 
 namespace deadheat::device {
 
 struct Profile;
+struct Product;
 class Holds;
 class Control;
 class Watch;
@@ -260,6 +266,22 @@ class Machine {
   void issued(Block& block, std::uint32_t thread, std::uint32_t group);
   bool perform_rest(Block& block, std::uint32_t thread);
   bool bulk_wait(Block& block, std::uint32_t thread, std::uint32_t keep_groups, bool reads_only);
+  // warpgroups.cpp
+  void multiply(Block& block, std::uint32_t warp, std::uint32_t members);
+  bool read_matrix(Block& block, engine::ThreadContext& lead, const engine::WarpgroupOp& op, char matrix,
+                   std::uint64_t descriptor, engine::WarpgroupOperands& to, std::uint32_t site);
+  bool read_operands(Block& block, std::uint32_t warp, Product& product);
+  static std::vector<ptx::MatrixStretch> product_reads(const Block& block, const engine::ThreadContext& lead,
+                                                       const Product& product);
+  void note_product(Block& block, const engine::ThreadContext& lead, const Product& product);
+  void say_product(Block& block, const engine::ThreadContext& lead, const Product& product);
+  void run_product(Block& block, std::uint32_t warp, Product& product);
+  bool gets_marks(const Block& block, std::uint32_t warp, const Product& product) const;
+  void leave_marks(Block& block, std::uint32_t warp, std::unique_ptr<Product> product);
+  static void settle_marks(Block& block, std::uint32_t warp, const Product& product, PendingProducts& pending);
+  bool perform_products(Block& block, std::uint32_t warp, std::uint32_t below);
+  void check_warpgroups(const Block& block);
+  bool warpgroup_wait(Block& block, std::uint32_t thread, std::uint32_t keep_groups);
   // clusters.cpp
   void link_cluster(Launch& launch, std::uint64_t first);
   void settle_cluster(Block& block, std::uint32_t warp);

@@ -261,6 +261,7 @@ void Machine::exited(Block& block, std::uint32_t warp, std::uint32_t lanes) {
       perform_rest(block, thread);
       if (control_) control_->copies_performed(block, thread, 0, true);
     }
+  if (block.live == 0 && recording(block)) check_warpgroups(block);
   if (block.used_barriers) check_barriers(block, warp);
   if (block.cluster) cluster_exited(block, warp, lanes);
   if (block.cluster && recording(block)) say_exits(block);

@@ -159,7 +159,12 @@ struct MachineServices {
     Machine& m = changed(t);
     Block& b = block(t);
     AsyncQueue& queue = m.async_queue(*t);
-    const bool bulk = (*b.launch->request.sites->sites)[site].proxy == Proxy::async;
+    const Site& what = (*b.launch->request.sites->sites)[site];
+    if (what.opcode.starts_with("wgmma")) {
+      ++queue.warpgroup_groups;
+      return say_commit(t, site);
+    }
+    const bool bulk = what.proxy == Proxy::async;
     if (m.watch_) m.watch_->copies_committed(b, t->linear, bulk);
     if (bulk) {
       ++queue.bulk_groups;

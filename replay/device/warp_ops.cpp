@@ -278,7 +278,10 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
   const WarpOp op = WarpOp(lanes[__builtin_ctz(members)].arg[0]);
   const engine::Mode& mode = block.launch->request.mode;
   if (mode.precision && op >= WarpOp::shfl_up && op <= WarpOp::shfl_idx) shuffle_shadows(op, lanes, members);
-  answer(op, lanes, members);
+  if (op == WarpOp::warpgroup)
+    multiply(block, warp, members);
+  else
+    answer(op, lanes, members);
   if (op == WarpOp::tensor && (mode.precision || mode.written)) {
     std::array<ThreadContext*, warp_lanes> there{};
     each(members, [&](std::uint32_t l) { there[l] = &lanes[l]; });
@@ -288,8 +291,9 @@ void Machine::rendezvous(Block& block, std::uint32_t warp, std::uint32_t members
   }
   if (mode.written && ((op >= WarpOp::vote_all && op <= WarpOp::match_all) || reduces(op)))
     pass_lanes_undefined(op, lanes, members);
-  if (recording(block)) say_rendezvous(block, warp, members, op == WarpOp::barrier);
-  if (watch_) watch_->met(block, warp, members, op != WarpOp::activemask);
+  const bool tells = op != WarpOp::warpgroup; // no lane anything of another
+  if (recording(block) && tells) say_rendezvous(block, warp, members, op == WarpOp::barrier);
+  if (watch_ && tells) watch_->met(block, warp, members, op != WarpOp::activemask);
   if (watch_ && op == WarpOp::barrier) watch_->warp_barrier(block, warp, members);
   if (block.named && op == WarpOp::barrier) {
     std::array<std::uint32_t, max_warps> lanes{};

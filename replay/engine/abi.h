@@ -31,7 +31,7 @@ enum class Step : std::int32_t {
   spin = 4,     // re-read an unchanged value (pending_address), or used up its quantum in a loop (pending_address 0)
   fault = 5,    // trap, assertion, memory error: fault_*; never goes on
   async_wait = 6, // cp.async.wait_group: arg[0] groups that may stay pending; arg[1] bits: 1 wait for all, committed or
-                  // not; 2 bulk groups; 4 their reads only
+                  // not; 2 bulk groups; 4 their reads only; 8 groups of wgmma
   cluster = 7,  // barrier.cluster: arg[0] 1 waits, 0 arrives; arg[1] 1: .relaxed
   mbarrier = 8, // waits for a phase of the mbarrier at pending_address; tests it once more when called again
   dependency = 9 // griddepcontrol: arg[0] 1 waits for the launch before, 0 lets the launch behind begin
@@ -54,7 +54,8 @@ enum class WarpOp : std::uint32_t {
   redux_min_f = 21, redux_max_f = 22, // arg[2]; arg[3] bits: 1 .abs, 2 .NaN; result[0]
   // Matrix operations, whose lanes exchange registers: arg[2] is the code of a TensorOp (tensor.h), arg[3..] hold the
   // lane's 32-bit words going in, two a slot; result[] those that come out.
-  tensor = 32
+  tensor = 32,
+  warpgroup = 33 // wgmma.mma_async: a warp's part; arg[] as WarpgroupArgument says (warpgroup.h)
 };
 // clang-format on
 

@@ -92,6 +92,7 @@ class Builder {
   const Mode mode;
   std::uint32_t statement = 0; // being lowered
   const Site* site = nullptr; // of it, or null
+  std::uint32_t warpgroup_at = 0; // of the WarpgroupLane in the frame; 0: none yet
   std::unique_ptr<Undefined> undefined; // in mode.written
   std::unique_ptr<Precision> precision; // in mode.precision
 

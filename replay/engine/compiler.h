@@ -74,7 +74,7 @@ class LoadedModule {
   virtual const std::vector<Site>& sites() const = 0;
   virtual const KernelInfo* kernel(std::string_view name) const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
-  // One line for each kernel that is refused: "kernel foo: wgmma.mma_async is not supported by the embedded device".
+  // One line for each kernel that is refused: "kernel foo: tcgen05.mma is not supported by the embedded device".
   virtual const std::vector<std::string>& refusals() const = 0;
   // The descriptor of a kernel's code in a mode; compiles on first use.
   virtual Expected<const FunctionDescriptor*> compile(std::string_view kernel, Mode mode) = 0;

@@ -1,6 +1,7 @@
 #include "replay/engine/lower.h"
 
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/warpgroup.h"
 #include "tracer/ptx/sites.h"
 
 #include <array>
@@ -72,7 +73,7 @@ constexpr Line lines[] = {
     {Opcode::mapa, lower_mapa}, {Opcode::getctarank, lower_getctarank},
     // matrices
     {Opcode::mma, lower_tensor}, {Opcode::wmma, lower_tensor}, {Opcode::ldmatrix, lower_tensor},
-    {Opcode::stmatrix, lower_tensor}, {Opcode::movmatrix, lower_tensor}};
+    {Opcode::stmatrix, lower_tensor}, {Opcode::movmatrix, lower_tensor}, {Opcode::wgmma, lower_warpgroup}};
 // clang-format on
 
 constexpr std::size_t opcode_count = []() {
@@ -116,6 +117,10 @@ std::string refusal_of(const Instruction& i) {
     case Opcode::movmatrix: {
       TensorOp op;
       return describe_tensor(i, op);
+    }
+    case Opcode::wgmma: {
+      WarpgroupOp op;
+      return i.has(Modifier::mma_async) ? describe_warpgroup(i, op) : "";
     }
     default: break;
   }

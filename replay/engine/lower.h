@@ -92,7 +92,8 @@ void lower_match(Builder&, const ptx::Instruction&);
 void lower_redux(Builder&, const ptx::Instruction&);
 void lower_activemask(Builder&, const ptx::Instruction&);
 void lower_elect(Builder&, const ptx::Instruction&);
-// ---- lower_tensor.cpp
+// ---- lower_tensor.cpp, lower_warpgroup.cpp
+void lower_warpgroup(Builder&, const ptx::Instruction&);  // wgmma
 void lower_tensor(Builder&, const ptx::Instruction&);  // mma wmma ldmatrix stmatrix movmatrix
 
 // ---- lower_async.cpp

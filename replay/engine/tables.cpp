@@ -107,7 +107,7 @@ class Filler {
       case SiteKind::bulk_copy:
       case SiteKind::proxy_fence:
       case SiteKind::fence:
-        f_.stops |= site.in_loop;
+        f_.stops |= site.in_loop || is_matrix_access(i);
         f_.stops_record = f_.stops_control = true;
         break;
       case SiteKind::access:

@@ -28,25 +28,6 @@ constexpr Shape shapes[] = {
     {Modifier::m8n32k16, 8, 32, 16},   {Modifier::m32n8k16, 32, 8, 16},   {Modifier::m16n16k8, 16, 16, 8},
 };
 
-std::optional<TensorType> tensor_type(Type t) {
-  switch (t) {
-    case Type::f16: return TensorType::f16;
-    case Type::bf16: return TensorType::bf16;
-    case Type::tf32: return TensorType::tf32;
-    case Type::f32: return TensorType::f32;
-    case Type::f64: return TensorType::f64;
-    case Type::e4m3: return TensorType::e4m3;
-    case Type::e5m2: return TensorType::e5m2;
-    case Type::s8: return TensorType::s8;
-    case Type::u8: return TensorType::u8;
-    case Type::s4: return TensorType::s4;
-    case Type::u4: return TensorType::u4;
-    case Type::b1: return TensorType::b1;
-    case Type::s32: return TensorType::s32;
-    default: return std::nullopt;
-  }
-}
-
 using T = TensorType;
 
 // One line a family: types of a and b, of c and d, and the shapes. b's type may differ from a's within a family.
@@ -120,9 +101,29 @@ std::string describe_rows(const Instruction& i, TensorOp& op) {
 
 }  // namespace
 
+std::optional<TensorType> tensor_type(Type t) {
+  switch (t) {
+    case Type::f16: return TensorType::f16;
+    case Type::bf16: return TensorType::bf16;
+    case Type::tf32: return TensorType::tf32;
+    case Type::f32: return TensorType::f32;
+    case Type::f64: return TensorType::f64;
+    case Type::e4m3: return TensorType::e4m3;
+    case Type::e5m2: return TensorType::e5m2;
+    case Type::s8: return TensorType::s8;
+    case Type::u8: return TensorType::u8;
+    case Type::s4: return TensorType::s4;
+    case Type::u4: return TensorType::u4;
+    case Type::b1: return TensorType::b1;
+    case Type::s32: return TensorType::s32;
+    default: return std::nullopt;
+  }
+}
+
 bool is_matrix_access(const Instruction& i) {
   return i.opcode == Opcode::ldmatrix || i.opcode == Opcode::stmatrix ||
-         (i.opcode == Opcode::wmma && !i.has(Modifier::mma));
+         (i.opcode == Opcode::wmma && !i.has(Modifier::mma)) ||
+         (i.opcode == Opcode::wgmma && i.has(Modifier::mma_async));
 }
 
 std::string describe_tensor(const Instruction& i, TensorOp& op) {

@@ -77,6 +77,7 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
     case Opcode::redux:
     case Opcode::mma: return UndefinedFlow::lanes;
     case Opcode::wmma: return i.has(ptx::Modifier::mma) ? UndefinedFlow::lanes : UndefinedFlow::none;
+    case Opcode::wgmma: return i.has(ptx::Modifier::mma_async) ? UndefinedFlow::lanes : UndefinedFlow::none;
     case Opcode::bar:
     case Opcode::barrier: return i.has(ptx::Modifier::red) ? UndefinedFlow::lanes : UndefinedFlow::none;
     case Opcode::activemask:
@@ -193,6 +194,8 @@ UndefinedPlan plan_undefined(const ptx::Function& function, const ResultsOf& res
       } else if (loads_memory(function, i) || loads_matrix(i) ||
                  (i.opcode == Opcode::atom && i.has(ptx::Modifier::exch))) {
         kind = i.opcode == Opcode::ld && takes_result(function, i, results_of) ? Kind::computed : Kind::moved;
+      } else if (i.opcode == Opcode::wgmma && i.has(ptx::Modifier::mma_async)) { // reads memory itself
+        kind = Kind::computed;
       } else if (const UndefinedFlow flow = undefined_flow(i); flow != UndefinedFlow::none) {
         for (std::size_t n = destinations(i); n < i.operands.size(); ++n)
           each_register(i.operands[n], [&](ptx::RegisterId r) { kind = std::max(kind, plan.kind[r]); });

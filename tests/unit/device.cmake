@@ -6,5 +6,8 @@ deadheat_together(device_test device_bulk.cpp device_clusters.cpp device_departu
                   device_memory.cpp device_operations.cpp device_spin.cpp device_unwritten.cpp)
 deadheat_together(device_test device_mbarrier.cpp device_queue.cpp device_schedules.cpp device_warp.cpp)
 deadheat_together(device_test device_standstill.cpp device_watch.cpp)
+deadheat_test(device_warpgroups_test device_warpgroups.cpp engine_warpgroup.cpp engine_matrix.cpp engine_snippets.cpp
+              LIBS deadheat_device)
+target_compile_definitions(device_warpgroups_test PRIVATE DEADHEAT_TEST_DATA="${CMAKE_CURRENT_LIST_DIR}/data")
 deadheat_test(device_checked_test device_checked.cpp LIBS deadheat_device)
 deadheat_test(device_spread_test device_spread.cpp LIBS deadheat_device)

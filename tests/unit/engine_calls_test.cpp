@@ -228,7 +228,7 @@ TEST(Calls, functions_of_the_runtime) {
 TEST(Calls, what_cannot_run_is_named) {
   Runner r(header + R"(
 .extern .func nowhere();
-.func inner() { .reg .b32 %r<8>; wgmma.fence.sync.aligned; ret; }
+.func inner() { .reg .b32 %r<8>; tcgen05.fence::before_thread_sync; ret; }
 .visible .entry a() { call.uni nowhere, (); ret; }
 .visible .entry b() { call.uni inner, (); ret; }
 .visible .entry good(.param .u64 out) { .reg .b64 %a; .reg .b32 %r; ld.param.u64 %a, [out]; mov.u32 %r, 5; st.global.u32 [%a], %r; exit; }
@@ -236,7 +236,7 @@ TEST(Calls, what_cannot_run_is_named) {
   EXPECT_EQ(r.module().refusals(),
             (std::vector<std::string>{
                 "kernel a: call.uni: function nowhere has no body",
-                "kernel b: wgmma.fence.sync.aligned: not supported by the embedded device (in inner)"}));
+                "kernel b: tcgen05.fence::before_thread_sync: not supported by the embedded device (in inner)"}));
   EXPECT_FALSE(r.module().compile("a", {}));
   std::uint64_t out = r.allocate(4);
   r.launch("good", {1}, {1}, out);
