@@ -157,6 +157,13 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   if (first.group) {
     const bool early = issue_unordered(first, second);
     const bool is_bulk = first.proxy == Proxy::async, is_store = !is_bulk && is_bulk_copy(first);
+    if (is_bulk && sides_.place(first.place).site && multiplies(*sides_.place(first.place).site)) {
+      return early
+                 ? "nothing orders the two: either wgmma is to come behind the second, or the second is to come behind "
+                   "a wgmma.wait_group for its group"
+                 : "wgmma reads shared memory until it has been waited for: no wgmma.wait_group for its group by its "
+                   "warpgroup comes between";
+    }
     if (is_bulk) {
       return early ? "nothing orders the two: either the bulk copy is to be issued behind the second, or the second is "
                      "to wait until it is complete, for its mbarrier's phase or its bulk group"

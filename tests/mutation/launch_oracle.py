@@ -107,11 +107,17 @@ class Records(Device):
             self.copy(block, warp, thread.name[1] % 32, word[8], size, destination, source, source_size)
 
     def read_async_commit(self, word):
-        self.commit(self.threads_of(word)[2], ".bulk" in self.sites[word[8]].opcode)
+        opcode = self.sites[word[8]].opcode
+        if opcode.startswith("wgmma"):
+            self.commit_products(self.threads_of(word)[2])
+        else:
+            self.commit(self.threads_of(word)[2], ".bulk" in opcode)
 
     def read_async_wait(self, word):
         _, _, threads, at = self.threads_of(word)
-        if ".bulk" in self.sites[word[8]].opcode:
+        if self.sites[word[8]].opcode.startswith("wgmma"):
+            self.await_products(threads, int(word[at + 1]))
+        elif ".bulk" in self.sites[word[8]].opcode:
             self.bulk_wait(threads, int(word[at + 1]), "read" in word[at:])
         else:
             self.wait(threads, int(word[at + 1]), "all" in word[at:])
@@ -135,7 +141,10 @@ class Records(Device):
             size, at, object_at = int(word[at + 2]), at + 3, 0
             if at < len(word) and word[at] == "mbarrier":
                 object_at, at = int(word[at + 1], 16), at + 2
-            self.bulk_copy(block, warp, thread.name[1] % 32, word[8], source, destination, size, object_at)
+            if self.sites[word[8]].opcode.startswith("wgmma"):
+                self.product(thread, word[8], source, size)
+            else:
+                self.bulk_copy(block, warp, thread.name[1] % 32, word[8], source, destination, size, object_at)
 
 
 def extent(line, name):

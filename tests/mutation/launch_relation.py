@@ -68,7 +68,7 @@ class Site:
 class Thread:
     """seen: thread → its last stretch that comes before; shared by all who left a barrier, never changed in place."""
     __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group", "bulk_groups",
-                 "open_bulk")
+                 "open_bulk", "open_products", "committed")
 
     def __init__(self, name, block, seen):
         self.name, self.block, self.seen, self.epoch = name, block, seen, 1
@@ -77,6 +77,7 @@ class Thread:
         self.pending = {}  # location → the releases that reads of it saw, for an acquire that follows
         self.groups, self.open_group = [], []  # of cp.async, as the names of their copies
         self.bulk_groups, self.open_bulk = [], []  # of bulk copies: (name of the read, name of the write)
+        self.open_products, self.committed = [], 0  # of wgmma: names of reads; groups
 
     def publish(self):
         """All that it did and saw until now, as something that others may be given."""
@@ -132,6 +133,7 @@ class Device:
         self.chains = 0
         self.exited = set()  # names of threads
         self.copies = 0
+        self.products = {}  # (block, warpgroup) → names of wgmma's reads, by the number of their group
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
         self.pairs = {}  # (launch, other's launch, one, other, word, what they do) → {(site, site)}
 
@@ -528,6 +530,33 @@ class Device:
             if not read_only:
                 thread.bulk_groups = thread.bulk_groups[len(done):]
             names = [name for group in done for pair in group for name in (pair[:1] if read_only else pair)]
+            if names:
+                thread.sees(*(({}, name, 1) for name in names))
+
+    # wgmma (9.7.15): all warps of a warpgroup issue, commit and await the same, so that one's wait is for what all read.
+    def product(self, thread, site_name, source, size):
+        self.copies += 1
+        name = thread.name + (self.copies, "group", "read")
+        seen, own, epoch = thread.publish()
+        clock = dict(seen)
+        clock[own] = epoch
+        space, address = self.generic(source)
+        self.touch(name, thread.block, clock, 1, space, address, size, "read", False, "none", site_name)
+        thread.open_products.append(name)
+
+    def products_of(self, thread):
+        return self.products.setdefault((thread.block, thread.name[1] // 128), {})
+
+    def commit_products(self, threads):
+        for thread in threads:
+            self.products_of(thread).setdefault(thread.committed, []).extend(thread.open_products)
+            thread.open_products = []
+            thread.committed += 1
+
+    def await_products(self, threads, pending):
+        for thread in threads:
+            groups = self.products_of(thread)
+            names = [name for number in groups if number < thread.committed - pending for name in groups[number]]
             if names:
                 thread.sees(*(({}, name, 1) for name in names))
 

@@ -3,8 +3,9 @@
 
     triton_kernels.py FOLDER
 
-Compiles for sm_80, for which no GPU is needed. FOLDER gets NAME.ptx and NAME.launch for each kernel: entry point,
-threads a block, bytes of dynamic shared memory, and pointer parameters that Triton adds behind the kernel's own.
+Compiles for sm_80, for which no GPU is needed, and the products once more for sm_90 (NAME_90), whose warpgroups multiply
+(wgmma), with copies that run ahead. FOLDER gets NAME.ptx and NAME.launch for each kernel: entry point, threads a block,
+bytes of dynamic shared memory, and pointer parameters that Triton adds behind the kernel's own.
 """
 import os
 import re
@@ -93,25 +94,30 @@ def attention(q, k, v, out, length, scale, BM: tl.constexpr, BN: tl.constexpr, D
     tl.store(out + rows[:, None] * D + depth[None, :], result / total[:, None], mask=rows[:, None] < length)
 
 
-KERNELS = [  # function, types of the parameters in order, constants, warps
+KERNELS = [  # function, types of the parameters in order, constants, warps; 90: for that target, sizes are multiples of 16
     (vector_add, ["*fp32", "*fp32", "*fp32", "i32"], {"BLOCK": 256}, 4),
     (softmax, ["*fp32", "*fp32", "i32"], {"BLOCK": 256}, 4),
     (layer_norm, ["*fp32", "*fp32", "*fp32", "*fp32", "i32"], {"BLOCK": 256}, 4),
     (scan, ["*i32", "*i32", "i32"], {"BLOCK": 512}, 4),
     (matmul, ["*fp16", "*fp16", "*fp32", "i32", "i32", "i32"], {"BM": 32, "BN": 32, "BK": 32}, 4),
     (attention, ["*fp16", "*fp16", "*fp16", "*fp32", "i32", "fp32"], {"BM": 32, "BN": 32, "D": 32}, 4),
+    (matmul, ["*fp16", "*fp16", "*fp32", "i32", "i32", "i32"], {"BM": 64, "BN": 64, "BK": 32}, 4, 90),
+    (attention, ["*fp16", "*fp16", "*fp16", "*fp32", "i32", "fp32"], {"BM": 64, "BN": 64, "D": 64}, 4, 90),
 ]
 
 
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
-    for function, types, constants, warps in KERNELS:
-        name = function.fn.__name__
+    for function, types, constants, warps, *target in KERNELS:
+        name = "_".join([function.fn.__name__] + [str(t) for t in target])
         names = list(function.arg_names)
         signature = dict(zip(names, types + ["constexpr"] * len(constants)))
         source = ASTSource(fn=function, signature=signature, constexprs={(names.index(key),): value for key, value in constants.items()})
-        compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32), options={"num_warps": warps})
+        if target:
+            aligned = [n for n, kind in enumerate(types) if kind != "fp32"]
+            source.attrs = {(n,): [["tt.divisibility", 16]] for n in aligned}
+        compiled = triton.compile(source, target=GPUTarget("cuda", *target or [80], 32), options={"num_warps": warps})
         ptx = compiled.asm["ptx"]
         entry = re.search(r"\.entry\s+(\w+)\s*\((.*?)\)", ptx, re.S)
         parameters = len(re.findall(r"\.param", entry.group(2)))

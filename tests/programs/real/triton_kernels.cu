@@ -1,5 +1,6 @@
 // PTX that Triton gives for sm_80 (../triton_kernels.py), loaded as a library and checked against the host: vector
-// addition, softmax, layer norm, scan, matrix product and flash attention. Says so and ends where there is no such PTX.
+// addition, softmax, layer norm, scan, matrix product and flash attention; the last two for sm_90 as well, where
+// warpgroups multiply. Says so and ends where there is no such PTX.
 // Mutants: TRITON_FOLDER names the folder of its PTX, triton beside the program.
 #include <cuda_fp16.h>
 
@@ -31,6 +32,7 @@ class Kernel {
     text << ptx.rdbuf();
     CHECK(cudaLibraryLoadData(&library_, text.str().c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     CHECK(cudaLibraryGetKernel(&kernel_, library_, entry.c_str()));
+    CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_));
   }
   ~Kernel() { cudaLibraryUnload(library_); }
 
@@ -98,7 +100,7 @@ void rows(int columns) {
 
 std::vector<__half> halves(const std::vector<float>& from) { return std::vector<__half>(from.begin(), from.end()); }
 
-void matmul(int m, int n, int k) {
+void matmul(int m, int n, int k, bool warpgroups = false) {
   std::vector<__half> a = halves(reals(m * k, 7)), b = halves(reals(k * n, 8));
   std::vector<float> product(m * n);
   for (int i = 0; i < m; ++i) {
@@ -110,13 +112,14 @@ void matmul(int m, int n, int k) {
   }
   Array<__half> device_a(a), device_b(b);
   Array<float> out(m * n);
-  static const Kernel kernel("matmul");
-  kernel(dim3((m + 31) / 32, (n + 31) / 32), device_a.data(), device_b.data(), out.data(), m, n, k);
-  near("matmul", m, out.host(), product, 1e-3);
+  static const Kernel kernel("matmul"), kernel_90("matmul_90");
+  const int tile = warpgroups ? 64 : 32;
+  const dim3 grid((m + tile - 1) / tile, (n + tile - 1) / tile);
+  (warpgroups ? kernel_90 : kernel)(grid, device_a.data(), device_b.data(), out.data(), m, n, k);
+  near(warpgroups ? "matmul_90" : "matmul", m, out.host(), product, 1e-3);
 }
 
-void attention(int length) {
-  constexpr int depth = 32;
+void attention(int length, int depth = 32) {
   const float scale = 1 / std::sqrt(static_cast<float>(depth));
   std::vector<__half> q = halves(reals(length * depth, 9)), k = halves(reals(length * depth, 10)), v = halves(reals(length * depth, 11));
   std::vector<float> expected(length * depth);
@@ -138,9 +141,11 @@ void attention(int length) {
   }
   Array<__half> device_q(q), device_k(k), device_v(v);
   Array<float> out(length * depth);
-  static const Kernel kernel("attention");
-  kernel(dim3((length + 31) / 32), device_q.data(), device_k.data(), device_v.data(), out.data(), length, scale);
-  near("attention", length, out.host(), expected, 5e-3);
+  static const Kernel kernel("attention"), kernel_90("attention_90"); // the latter for a depth of 64, 64 rows a block
+  const bool warpgroups = depth == 64;
+  const dim3 grid(warpgroups ? (length + 63) / 64 : (length + 31) / 32);
+  (warpgroups ? kernel_90 : kernel)(grid, device_q.data(), device_k.data(), device_v.data(), out.data(), length, scale);
+  near(warpgroups ? "attention_90" : "attention", length, out.host(), expected, 5e-3);
 }
 
 int main() {
@@ -152,5 +157,9 @@ int main() {
   attention(32);
   attention(77);
   attention(1);
+  matmul(64, 64, 64, true);
+  matmul(80, 144, 176, true);
+  attention(80, 64);
+  attention(160, 64);
   return conclude();
 }
