@@ -27,7 +27,8 @@ class Runner:
     def __init__(self, deadheat, host_calls, cache, deadline=0):
         """cache: a folder for compiled kernels; a mutant's run compiles the one that it changes."""
         self.deadheat, self.host_calls, self.deadline = os.path.abspath(deadheat), host_calls, deadline
-        self.library = os.path.join(os.path.dirname(self.deadheat), "..", "lib", "libcuda.so.1")
+        libraries = os.path.join(os.path.dirname(self.deadheat), "..", "lib")
+        self.library = " ".join(os.path.join(libraries, name) for name in ("libcudart.so.13", "libcuda.so.1"))
         self.environment = dict(os.environ, DEADHEAT_CACHE=cache)
 
     def time_left(self, limit):

@@ -52,8 +52,9 @@ def compare(deadheat, binary):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, "check": False}
         ptx = os.path.join(directory, "ptx")
         os.mkdir(ptx)
-        library = os.path.join(os.path.dirname(os.path.abspath(deadheat)), "..", "lib", "libcuda.so.1")
-        environment = dict(os.environ, LD_PRELOAD=library, DEADHEAT_OPTIONS="output=%s:ptx=%s" % (trace, ptx))
+        libraries = os.path.join(os.path.dirname(os.path.abspath(deadheat)), "..", "lib")
+        preload = " ".join(os.path.join(libraries, name) for name in ("libcudart.so.13", "libcuda.so.1"))
+        environment = dict(os.environ, LD_PRELOAD=preload, DEADHEAT_OPTIONS="output=%s:ptx=%s" % (trace, ptx))
         subprocess.run([binary], env=environment, **quiet)
         analyzed = subprocess.run([deadheat, "analyze", "--jobs", "1", "--json", report, trace], **quiet).returncode
         records = subprocess.run([deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,

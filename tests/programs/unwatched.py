@@ -15,14 +15,15 @@ import tempfile
 
 
 def run(binary, runtime, settings):
-    environment = dict(os.environ, LD_PRELOAD=str(runtime), DEADHEAT_OPTIONS=settings)
+    preload = "%s:%s" % (runtime, runtime.parent / "libcuda.so.1")  # for those that are linked with the driver
+    environment = dict(os.environ, LD_PRELOAD=preload, DEADHEAT_OPTIONS=settings)
     done = subprocess.run([binary], env=environment, capture_output=True, timeout=120)
     return done.returncode, done.stdout, done.stderr
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--runtime", required=True, type=pathlib.Path, help="libcuda.so.1 of the embedded device, which brings libcudart.so.13 along")
+    parser.add_argument("--runtime", required=True, type=pathlib.Path, help="libcudart.so.13 of the embedded device")
     parser.add_argument("--binaries", required=True, type=pathlib.Path)
     parser.add_argument("--part", type=int, default=0, help="which of --parts the programs are taken from")
     parser.add_argument("--parts", type=int, default=1)
