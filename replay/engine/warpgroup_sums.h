@@ -1,9 +1,9 @@
-// What wgmma.mma_async computes, 16 rows of it: as an H100 does, by whose results tests/unit/data/engine_gpu_warpgroups.txt
-// keeps it.
+// What wgmma.mma_async computes, 16 rows of it: as an H100 does, by whose results
+// tests/unit/data/engine_gpu_warpgroups.txt keeps it.
 //
 //  - f16, bf16, tf32: as mma (tensor_sums.h), of all of k at once.
-//  - e4m3, e5m2: all of k at once, too, but cut off below 2^-13 of the largest exponent (subnormal factors have the least
-//    one); the sum is cut off to 13 bits of fraction, or rounded to nearest for f16.
+//  - e4m3, e5m2: all of k at once, too, but cut off below 2^-13 of the largest exponent (subnormal factors have the
+//    least one); the sum is cut off to 13 bits of fraction, or rounded to nearest for f16.
 //  - integers: exact; they wrap, or with .satfinite are clamped.
 //  - A sparse a: as of a matrix of half of k, of the stored elements and those of b that they meet.
 //

@@ -411,7 +411,8 @@ TEST(Warpgroups, SumsComeAsLateAsTheWait) {
     for (std::uint32_t warp : {0u, 2u}) {
       device::DeviceOptions held;
       held.schedule.kind = Schedule::Kind::holds;
-      held.schedule.holds.push_back({{0, 1, 0, 32 * warp, 1, first_product, 0}, {0, 1, 0, 32 * warp, 1, last_store, 0}});
+      held.schedule.holds.push_back(
+          {{0, 1, 0, 32 * warp, 1, first_product, 0}, {0, 1, 0, 32 * warp, 1, last_store, 0}});
       Rig90 rig(text, held);
       EXPECT_EQ(rig.run("warpgroup_0", c, in), expected) << c.code;
       EXPECT_EQ(rig.device->choices().hold_state, std::vector<std::uint8_t>{4}) << c.code; // let go at the wait
