@@ -3,6 +3,7 @@
 
 #include "analyzer/detect/detector.h"
 #include "analyzer/detect/written.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::detect {
 
@@ -131,7 +132,11 @@ bool Detector::looks_for(const MemoryAccess& read, const MemoryAccess& write) co
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
   if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
-    const std::string read = "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what ";
+    const Site* const site = sides_.place((first.writes() ? second : first).place).site;
+    const std::string read =
+        site && ptx::is_texel(*site)
+            ? "a read through the texture cache, which is not kept coherent with what is written meanwhile, of what "
+            : "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what ";
     if (a.operation() == b.operation()) return read + "the same launch writes: no synchronization orders it";
     if (causality_.ordered(a, first.stamp, first.group, b)) {
       return read +

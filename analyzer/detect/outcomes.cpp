@@ -33,13 +33,13 @@ bool has_polls(const trace::Module& module) {
 
 // Does the text have the module's sites?
 bool has_sites_of(const ptx::SiteTable& table, const trace::Module& module) {
-  // Older traces have no sites of SiteKind::heap, which come last.
+  // Older traces have no sites of SiteKind::heap and of texels, which come last.
   const std::size_t known = std::min(module.sites.size(), table.sites.size());
   return known == module.sites.size() &&
          std::equal(module.sites.begin(), module.sites.end(), table.sites.begin(), table.sites.begin() + known,
                     [](const Site& a, const Site& b) { return a.opcode == b.opcode; }) &&
          std::all_of(table.sites.begin() + known, table.sites.end(),
-                     [](const Site& s) { return s.kind == SiteKind::heap; });
+                     [](const Site& s) { return s.kind == SiteKind::heap || ptx::is_texel(s); });
 }
 
 Outcomes::Found found_in(const std::string& text, const trace::Module& module) {

@@ -1,4 +1,5 @@
 #include "analyzer/detect/shadow.h"
+#include "tracer/ptx/sites.h"
 
 #include <algorithm>
 #include <bit>
@@ -117,6 +118,10 @@ void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
 bool Shadow::outside_model(const MemoryAccess& first, const MemoryAccess& second) const {
   if (!(first.ordering == Ordering::nc && second.writes()) && !(second.ordering == Ordering::nc && first.writes()))
     return false;
+  // Through textures and surfaces a launch may read, and then write (CUDA C++ Programming Guide, "Read/Write Coherency"
+  // of texture and surface memory): that is a matter of order.
+  const Site* const site = sides_.place(first.place).site;
+  if (!first.writes() && site && ptx::is_texel(*site)) return false;
   const order::OperationIndex one = first.thread.operation();
   return one == second.thread.operation() || !causality_.operation_ordered(one, first.stamp, second.thread);
 }

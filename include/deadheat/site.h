@@ -4,8 +4,8 @@
 // number; traces carry the table, so that the analyzer never needs the PTX.
 //
 // Numbering: sites of one module are numbered from 0 in source order, over all functions with a body; behind them come
-// those of SiteKind::heap, likewise (older traces have none). A trace numbers modules; a site is named everywhere by
-// (module, site).
+// those of SiteKind::heap, and then those of texels (ptx/sites.h), likewise (older traces have none). A trace numbers
+// modules; a site is named everywhere by (module, site).
 #pragma once
 
 #include <cstdint>

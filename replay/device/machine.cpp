@@ -19,6 +19,7 @@
 #include "replay/engine/region_run.h"
 #include "replay/engine/shadow.h"
 #include "replay/engine/written.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::device {
 
@@ -64,7 +65,7 @@ SiteTable::SiteTable(const std::vector<Site>& module_sites)
         f |= red_or;
     }
     frees |= site.kind == SiteKind::heap && site.access == AccessKind::free;
-    opaque |= site.kind == SiteKind::opaque;
+    opaque |= site.kind == SiteKind::opaque && !ptx::is_texture(site);
     asynchronous |= site.kind == SiteKind::async_mbarrier_arrive || site.kind == SiteKind::bulk_copy ||
                     site.kind == SiteKind::dependency;
     if (site.kind == SiteKind::mbarrier && site.access != AccessKind::write) {

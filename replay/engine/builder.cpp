@@ -6,8 +6,10 @@
 #include "replay/engine/image.h"
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/lower_texture.h"
 #include "replay/engine/precision.h"
 #include "replay/engine/region_probe.h"
+#include "replay/engine/texture.h"
 #include "replay/engine/undefined.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/operands.h"
@@ -102,6 +104,11 @@ std::uint32_t Builder::frame_slot(std::uint32_t bytes) {
   return at;
 }
 
+std::uint32_t Builder::texture_slot() {
+  if (!texture_slot_) texture_slot_ = frame_slot(sizeof(TextureAccess));
+  return texture_slot_;
+}
+
 std::uint32_t Builder::param_offset(std::string_view name, bool& found) const {
   const auto& offsets = function.entry ? unit.kernel.params : param_offsets_;
   auto it = offsets.find(name);
@@ -161,6 +168,7 @@ bool Builder::can_stop_at(const ptx::Instruction& instruction, const Site* at) c
   if (instruction.opcode == ptx::Opcode::call || instruction.opcode == ptx::Opcode::nanosleep) return true;
   if (!at) return false;
   if (is_matrix_access(instruction)) return true;
+  if (is_texture_access(instruction)) return mode.control;
   switch (at->kind) {
     case SiteKind::barrier:
     case SiteKind::warp_barrier:

@@ -194,6 +194,7 @@ class Builder {
   std::uint32_t variable_offset(std::uint32_t variable) const { return variable_offsets_[variable]; } // in the frame
   std::uint32_t param_offset(std::string_view name, bool& found) const; // in the frame, or the parameter block
   std::uint32_t frame_slot(std::uint32_t bytes); // reserves frame bytes for the code generator's own use
+  std::uint32_t texture_slot(); // of the TextureAccess that all of the function's instructions share
   // Regions, once built: by point of the plan, the registers that its stop reads back and writes; where one is saved.
   const std::vector<StopPoint>& points() const { return points_; }
   std::uint32_t saved_word(ptx::RegisterId reg); // number of its array
@@ -252,6 +253,7 @@ class Builder {
   std::vector<std::uint32_t> variable_offsets_;
   std::map<std::string_view, std::uint32_t> param_offsets_;
   std::uint32_t frame_bytes_ = 0;
+  std::uint32_t texture_slot_ = 0; // 0: none yet
   std::uint32_t params_offset_ = 0;
   std::vector<StopPoint> points_;
   bool frame_homed_ = false;

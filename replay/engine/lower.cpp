@@ -1,6 +1,7 @@
 #include "replay/engine/lower.h"
 
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/lower_texture.h"
 #include "replay/engine/warpgroup.h"
 #include "tracer/ptx/sites.h"
 
@@ -73,7 +74,10 @@ constexpr Line lines[] = {
     {Opcode::mapa, lower_mapa}, {Opcode::getctarank, lower_getctarank},
     // matrices
     {Opcode::mma, lower_tensor}, {Opcode::wmma, lower_tensor}, {Opcode::ldmatrix, lower_tensor},
-    {Opcode::stmatrix, lower_tensor}, {Opcode::movmatrix, lower_tensor}, {Opcode::wgmma, lower_warpgroup}};
+    {Opcode::stmatrix, lower_tensor}, {Opcode::movmatrix, lower_tensor}, {Opcode::wgmma, lower_warpgroup},
+    // textures and surfaces
+    {Opcode::tex, lower_tex}, {Opcode::tld4, lower_tex}, {Opcode::suld, lower_surface}, {Opcode::sust, lower_surface},
+    {Opcode::txq, lower_texture_query}, {Opcode::suq, lower_texture_query}};
 // clang-format on
 
 constexpr std::size_t opcode_count = []() {
@@ -122,6 +126,12 @@ std::string refusal_of(const Instruction& i) {
       WarpgroupOp op;
       return i.has(Modifier::mma_async) ? describe_warpgroup(i, op) : "";
     }
+    case Opcode::tex:
+    case Opcode::tld4:
+    case Opcode::suld:
+    case Opcode::sust:
+    case Opcode::txq:
+    case Opcode::suq: return texture_refusal(i);
     default: break;
   }
   for (Type t : i.types)

@@ -96,6 +96,11 @@ void lower_elect(Builder&, const ptx::Instruction&);
 void lower_warpgroup(Builder&, const ptx::Instruction&);  // wgmma
 void lower_tensor(Builder&, const ptx::Instruction&);  // mma wmma ldmatrix stmatrix movmatrix
 
+// ---- lower_texture.cpp
+void lower_tex(Builder&, const ptx::Instruction&);            // tex tld4
+void lower_surface(Builder&, const ptx::Instruction&);        // suld sust
+void lower_texture_query(Builder&, const ptx::Instruction&);  // txq suq
+
 // ---- lower_async.cpp
 void lower_mbarrier(Builder&, const ptx::Instruction&);
 void lower_bulk(Builder&, const ptx::Instruction&);           // cp.async.bulk…, called by lower_cp

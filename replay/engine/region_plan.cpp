@@ -4,6 +4,7 @@
 
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/lower_texture.h"
 #include "replay/engine/regions.h"
 #include "tracer/ptx/operands.h"
 
@@ -92,6 +93,7 @@ class Planner {
       plan_.needs_frame = true;
     if (i.opcode == Opcode::call || i.opcode == Opcode::nanosleep || i.opcode == Opcode::trap) return false;
     if (is_matrix_access(i) || (i.opcode == Opcode::st && i.has(Modifier::bulk))) return false;
+    if (is_texture_access(i) || i.opcode == Opcode::txq || i.opcode == Opcode::suq) return false;
     if (i.opcode == Opcode::mapa || i.has(Modifier::shared_cluster)) return false; // blocks of a cluster run together
     const Site* at = site(s);
     if (!at) return true;

@@ -4,6 +4,7 @@
 
 #include "replay/engine/lower.h"
 #include "replay/engine/lower_tensor.h"
+#include "replay/engine/lower_texture.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/sites.h"
 
@@ -92,6 +93,7 @@ class Filler {
     const bool barrier =
         (i.opcode == ptx::Opcode::barrier || i.opcode == ptx::Opcode::bar) && i.has(ptx::Modifier::cluster);
     if (i.opcode == ptx::Opcode::mapa || i.has(ptx::Modifier::shared_cluster) || barrier) f_.clusters = true;
+    if (is_texture_access(i)) f_.stops_control = true;
     std::uint32_t number = f_.site[s];
     if (number == no_site) return;
     const Site& site = tables_.sites[number];
@@ -145,6 +147,7 @@ void fill_tables(ModuleTables& tables, ptx::Module module) {
   for (std::uint32_t n = 0; n < functions.size(); ++n) {
     if (!functions[n].has_body) continue;
     tables.functions[n].site = std::move(sites.by_function[n]);
+    tables.functions[n].texels = std::move(sites.texels[n]);
     Filler(tables, tables.functions[n]).fill();
     auto& taken = tables.functions[n].taken;
     tables.taken.insert(tables.taken.end(), taken.begin(), taken.end());

@@ -23,6 +23,7 @@ inline constexpr std::uint32_t no_site = ~std::uint32_t(0);
 struct FunctionTables {
   const ptx::Function* function = nullptr;
   std::vector<std::uint32_t> site;                   // by index into Function::body: site number or no_site
+  std::map<std::uint32_t, std::uint32_t> texels;     // of textures and surfaces: ptx::SiteTable::texels
   std::vector<std::uint32_t> callees;                // direct calls of functions with a body
   std::vector<std::uint32_t> taken;                  // functions whose address it takes
   std::vector<const ptx::Variable*> shared;          // shared variables it names or declares

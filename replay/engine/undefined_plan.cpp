@@ -39,6 +39,7 @@ Tracked tracked_memory(const ptx::Function& function, const ptx::Instruction& i,
 }
 
 bool loads_memory(const ptx::Function& function, const ptx::Instruction& i) {
+  if (i.opcode == Opcode::tex || i.opcode == Opcode::tld4 || i.opcode == Opcode::suld) return true;
   return (i.opcode == Opcode::ld || i.opcode == Opcode::ldu) && i.operands.size() > 1 &&
          tracked_memory(function, i, 1) != Tracked::no;
 }
@@ -91,6 +92,12 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
     case Opcode::st:
     case Opcode::atom:
     case Opcode::red:
+    case Opcode::tex:
+    case Opcode::tld4:
+    case Opcode::suld:
+    case Opcode::sust:
+    case Opcode::txq:
+    case Opcode::suq:
     case Opcode::call:
     case Opcode::ret:
     case Opcode::bra:
@@ -125,6 +132,7 @@ bool decides_by_guard(const ptx::Instruction& i) {
     case Opcode::exit:
     case Opcode::trap:
     case Opcode::st:
+    case Opcode::sust:
     case Opcode::atom:
     case Opcode::red:
     case Opcode::bar:

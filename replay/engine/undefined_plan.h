@@ -40,7 +40,7 @@ UndefinedPlan plan_undefined(const ptx::Function& function, const ResultsOf& res
 // functions, and of calls, are local memory.
 enum class Tracked : std::uint8_t { no, memory, arguments };
 Tracked tracked_memory(const ptx::Function& function, const ptx::Instruction& instruction, std::size_t address);
-// Loads, whose results come from memory that is tracked.
+// Loads and fetches, whose results come from memory that is tracked.
 bool loads_memory(const ptx::Function& function, const ptx::Instruction& instruction);
 // ldmatrix, wmma.load: each lane gets what several have loaded.
 bool loads_matrix(const ptx::Instruction& instruction);

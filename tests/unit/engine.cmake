@@ -8,6 +8,7 @@ if(TARGET deadheat_engine)
   foreach(test stops calls memory snippets matrix)
     deadheat_test(engine_${test}_test ${CMAKE_CURRENT_LIST_DIR}/engine_${test}_test.cpp LIBS deadheat_engine_runner)
   endforeach()
+  deadheat_test(engine_texture_test ${CMAKE_CURRENT_LIST_DIR}/engine_texture_test.cpp LIBS deadheat_engine)
   # Blocks at a time, as launches run that nobody watches.
   deadheat_test(engine_regions_test ${CMAKE_CURRENT_LIST_DIR}/engine_regions_test.cpp LIBS deadheat_engine_runner)
   deadheat_test(engine_precision_test ${CMAKE_CURRENT_LIST_DIR}/engine_precision_test.cpp

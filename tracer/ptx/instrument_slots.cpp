@@ -65,6 +65,7 @@ Clocks clocks_of(const Module& module, const SiteTable& sites) {
   clocks.after_only = true;
   clocks.cluster = reaches_cluster(module);
   for (const Site& site : sites.sites) {
+    if (is_texel(site)) continue; // left out
     switch (site.kind) {
       case SiteKind::access: {
         const bool relaxed = site.ordering == Ordering::weak || site.ordering == Ordering::relaxed;

@@ -113,7 +113,39 @@ class Repeated {
   bool any_ = false; // any function is
 };
 
+// What textures and surfaces read is not kept coherent with what their launch writes (CUDA C++ Programming Guide,
+// "Read/Write Coherency" of texture and surface memory), as with ld.global.nc.
+void add_texels(SiteTable& table) {
+  for (std::size_t f = 0; f < table.by_function.size(); ++f)
+    for (const std::uint32_t id : table.by_function[f]) {
+      if (id == SiteTable::none || !is_texture(table.sites[id])) continue;
+      Site site = table.sites[id];
+      site.kind = SiteKind::access;
+      site.space = Space::global;
+      site.ordering = site.access == AccessKind::read ? Ordering::nc : Ordering::weak;
+      table.texels[f][site.instruction] = std::uint32_t(table.sites.size());
+      for (unsigned n = 0; n < SiteTable::texel_sizes; ++n) {
+        site.element_bytes = std::uint8_t(1u << n);
+        site.type = "b" + std::to_string(8u << n);
+        site.id = std::uint32_t(table.sites.size());
+        table.sites.push_back(site);
+      }
+    }
+}
+
 } // namespace
+
+namespace {
+
+bool has_texels(const Site& site) {
+  const std::string_view opcode = std::string_view(site.opcode).substr(0, site.opcode.find('.'));
+  return opcode == "tex" || opcode == "tld4" || opcode == "suld" || opcode == "sust";
+}
+
+} // namespace
+
+bool is_texture(const Site& site) { return site.kind == SiteKind::opaque && has_texels(site); }
+bool is_texel(const Site& site) { return site.kind == SiteKind::access && has_texels(site); }
 
 SiteTable site_table(const Module& module) {
   SiteTable table;
@@ -127,6 +159,7 @@ SiteTable site_table(const Module& module) {
   };
   std::vector<Behind> behind;
   table.by_function.resize(module.functions.size());
+  table.texels.resize(module.functions.size());
   auto add = [&](std::size_t f, Site site) {
     site.id = std::uint32_t(table.sites.size());
     table.by_function[f][site.instruction] = site.id;
@@ -160,6 +193,7 @@ SiteTable site_table(const Module& module) {
     }
   }
   for (Behind& heap : behind) add(heap.function, std::move(heap.site));
+  add_texels(table);
   return table;
 }
 

@@ -5,12 +5,13 @@
 // registers only. mma, wmma.mma and movmatrix are warp_value sites: lanes exchange registers.
 //
 // Invariants: sites are numbered in source order over all functions with a body, those of SiteKind::heap behind all
-// others; sites[i].id == i.
+// others, those of texels behind these; sites[i].id == i.
 //
 // Thread-safety: pure functions.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ struct SiteTable {
   std::vector<Site> sites;
   // by_function[f][s]: the site of statement s of Module::functions[f], or none; empty for functions without a body.
   std::vector<std::vector<std::uint32_t>> by_function;
+
+  // texels[f][s]: of tex, tld4, suld and sust, which are opaque sites by themselves, the first of texel_sizes sites: an
+  // access of 1, 2, 4, 8 and 16 bytes. Which of them a texel is, the object tells that the program gives.
+  static constexpr unsigned texel_sizes = 5;
+  std::vector<std::map<std::uint32_t, std::uint32_t>> texels;
 
   std::uint32_t site_of(std::size_t function, std::size_t statement) const { return by_function[function][statement]; }
 };
@@ -45,6 +51,10 @@ bool completes_on_mbarrier(const Instruction& instruction);
 // A memory or synchronization instruction with an opcode or a word that ptx_opcodes.def and ptx_modifiers.def do not
 // have: what it does nobody knows, so that its site is opaque, which it would not be if all were known.
 bool of_later_ptx(const Instruction& instruction);
+
+// The opaque site of a texture or surface instruction that has others for its texels (SiteTable::texels).
+bool is_texture(const Site& site);
+bool is_texel(const Site& site); // one of those others
 
 // Bytes of what a site reads or writes at once. An atomic operation on a packed type is one on each of its two values
 // (PTX ISA 9.0, 8.2.2): f16x2 does not overlap a u32 completely, and does overlap an f16 so.
