@@ -1,6 +1,9 @@
 #include "replay/embedded/copies.h"
 
+#include <algorithm>
+
 #include "deadheat/address.h"
+#include "replay/embedded/arrays.h"
 #include "replay/embedded/call_site.h"
 #include "replay/embedded/graph.h"
 
@@ -46,27 +49,49 @@ CopyShape plane(void* destination, std::uint64_t destination_pitch, const void* 
   return shape;
 }
 
+namespace {
+
+// One side of a copy of a volume: an array, or a pointer.
+struct Side {
+  const Array* array = nullptr;
+  ArrayPart part;
+};
+
+cudaError_t side_of(cudaArray_const_t handle, const cudaPos& at, const cudaPitchedPtr& pointer,
+                    const cudaExtent& extent, Side* side) {
+  if (handle && pointer.ptr) return cudaErrorInvalidValue;
+  if (handle) {
+    side->array = array_of(handle);
+    return side->array ? part_of(*side->array, at, extent, &side->part) : cudaErrorInvalidValue;
+  }
+  side->part.pitch = pointer.pitch;
+  side->part.slice = pointer.pitch * pointer.ysize;
+  side->part.address = static_cast<char*>(pointer.ptr) + at.z * side->part.slice + at.y * pointer.pitch + at.x;
+  return cudaSuccess;
+}
+
+} // namespace
+
+// Extents count the elements of the array that takes part, else bytes (cudaMemcpy3D).
 cudaError_t volume(const cudaMemcpy3DParms* parameters, CopyShape* shape) {
   if (!parameters) return cudaErrorInvalidValue;
   const cudaMemcpy3DParms& p = *parameters;
-  if (p.srcArray || p.dstArray) {
-    say_once("copies of CUDA arrays are not supported by the embedded device");
-    return cudaErrorNotSupported;
-  }
-  shape->width = p.extent.width;
+  Side to, from;
+  cudaError_t status = side_of(p.dstArray, p.dstPos, p.dstPtr, p.extent, &to);
+  if (status == cudaSuccess) status = side_of(p.srcArray, p.srcPos, p.srcPtr, p.extent, &from);
+  if (status != cudaSuccess) return status;
+  const auto element = [](const Side& side) { return side.array ? side.array->layout.format.bytes() : 1u; };
+  if (to.array && from.array && element(to) != element(from)) return cudaErrorInvalidValue;
+  shape->width = p.extent.width * std::max(element(to), element(from));
   shape->rows = p.extent.height;
   shape->slices = p.extent.depth;
   shape->kind = p.kind;
-  shape->destination_pitch = p.dstPtr.pitch;
-  shape->source_pitch = p.srcPtr.pitch;
-  shape->destination_slice = p.dstPtr.pitch * p.dstPtr.ysize;
-  shape->source_slice = p.srcPtr.pitch * p.srcPtr.ysize;
-  auto offset = [](const cudaPos& at, std::uint64_t pitch, std::uint64_t slice) {
-    return at.z * slice + at.y * pitch + at.x;
-  };
-  shape->destination =
-      static_cast<char*>(p.dstPtr.ptr) + offset(p.dstPos, shape->destination_pitch, shape->destination_slice);
-  shape->source = static_cast<const char*>(p.srcPtr.ptr) + offset(p.srcPos, shape->source_pitch, shape->source_slice);
+  shape->destination = to.part.address;
+  shape->source = from.part.address;
+  shape->destination_pitch = to.part.pitch;
+  shape->source_pitch = from.part.pitch;
+  shape->destination_slice = to.part.slice;
+  shape->source_slice = from.part.slice;
   return cudaSuccess;
 }
 

@@ -1,7 +1,7 @@
 // cudaMemcpy* and cudaMemset* (Runtime API, "Memory Management").
 #include <algorithm>
 
-#include "replay/embedded/copies.h"
+#include "replay/embedded/arrays.h"
 
 using namespace deadheat::embedded;
 
@@ -161,6 +161,35 @@ DEADHEAT_STREAM_API(cudaMemcpyBatchAsync, _ptsz, device,
   return copy_batch(call, shapes, stream);
 }
 
+// As a copy of a volume. Lengths of zero are those of the extent; lengths and extents count elements, of which a
+// pointer's are bytes where no array takes part.
+static cudaError_t batch_shape(const cudaMemcpy3DBatchOp& op, CopyShape* shape) {
+  if (!op.extent.width || !op.extent.height || !op.extent.depth) return cudaErrorInvalidValue;
+  std::uint64_t element = 1;
+  for (const cudaMemcpy3DOperand* side : {&op.src, &op.dst}) {
+    if (side->type == cudaMemcpyOperandTypePointer) continue;
+    const Array* array = side->type == cudaMemcpyOperandTypeArray ? array_of(side->op.array.array) : nullptr;
+    if (!array) return cudaErrorInvalidValue;
+    element = array->layout.format.bytes();
+  }
+  cudaMemcpy3DParms p = {};
+  auto fill = [&](const cudaMemcpy3DOperand& side, cudaArray_t& array, cudaPos& at, cudaPitchedPtr& pointer) {
+    if (side.type == cudaMemcpyOperandTypeArray) {
+      array = side.op.array.array;
+      at = {side.op.array.offset.x, side.op.array.offset.y, side.op.array.offset.z};
+      return;
+    }
+    const std::uint64_t length = side.op.ptr.rowLength ? side.op.ptr.rowLength : op.extent.width;
+    const std::uint64_t height = side.op.ptr.layerHeight ? side.op.ptr.layerHeight : op.extent.height;
+    pointer = {side.op.ptr.ptr, length * element, length, height};
+  };
+  fill(op.dst, p.dstArray, p.dstPos, p.dstPtr);
+  fill(op.src, p.srcArray, p.srcPos, p.srcPtr);
+  p.extent = op.extent;
+  p.kind = cudaMemcpyDefault;
+  return volume(&p, shape);
+}
+
 DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
                     (size_t count, cudaMemcpy3DBatchOp* list, unsigned long long flags, cudaStream_t stream),
                     (count, list, flags, stream)) {
@@ -168,23 +197,8 @@ DEADHEAT_STREAM_API(cudaMemcpy3DBatchAsync, _ptsz, device,
   std::vector<CopyShape> shapes;
   for (size_t i = 0; i < count; ++i) {
     const cudaMemcpy3DBatchOp& op = list[i];
-    for (const cudaMemcpy3DOperand* side : {&op.src, &op.dst}) {
-      if (side->type == cudaMemcpyOperandTypePointer) continue;
-      if (side->type != cudaMemcpyOperandTypeArray) return cudaErrorInvalidValue;
-      say_once("copies of CUDA arrays are not supported by the embedded device");
-      return cudaErrorNotSupported;
-    }
-    if (!op.extent.width || !op.extent.height || !op.extent.depth) return cudaErrorInvalidValue;
-    // Elements are bytes; lengths of zero are those of the extent.
-    CopyShape shape = plane(op.dst.op.ptr.ptr, op.dst.op.ptr.rowLength ? op.dst.op.ptr.rowLength : op.extent.width,
-                            op.src.op.ptr.ptr, op.src.op.ptr.rowLength ? op.src.op.ptr.rowLength : op.extent.width,
-                            op.extent.width, op.extent.height, cudaMemcpyDefault);
-    auto layers = [&](const cudaMemcpy3DOperand& side) {
-      return side.op.ptr.layerHeight ? side.op.ptr.layerHeight : op.extent.height;
-    };
-    shape.slices = op.extent.depth;
-    shape.destination_slice = shape.destination_pitch * layers(op.dst);
-    shape.source_slice = shape.source_pitch * layers(op.src);
+    CopyShape shape;
+    if (const cudaError_t status = batch_shape(op, &shape); status != cudaSuccess) return status;
     shape.source_order = op.srcAccessOrder;
     shapes.push_back(shape);
   }

@@ -94,6 +94,35 @@ DEADHEAT_API(cudaDeviceGetAttribute, device, (int* value, cudaDeviceAttr attribu
   return cudaSuccess;
 }
 
+static void add_textures(cudaDeviceProp& p, const deadheat::device::Profile& profile) {
+  auto set = [&](int* field, std::initializer_list<cudaDeviceAttr> attributes) {
+    for (cudaDeviceAttr attribute : attributes) *field++ = attribute_of(profile, attribute);
+  };
+  set(&p.maxTexture1D, {cudaDevAttrMaxTexture1DWidth});
+  set(&p.maxTexture1DMipmap, {cudaDevAttrMaxTexture1DMipmappedWidth});
+  set(p.maxTexture2D, {cudaDevAttrMaxTexture2DWidth, cudaDevAttrMaxTexture2DHeight});
+  set(p.maxTexture2DMipmap, {cudaDevAttrMaxTexture2DMipmappedWidth, cudaDevAttrMaxTexture2DMipmappedHeight});
+  set(p.maxTexture2DLinear,
+      {cudaDevAttrMaxTexture2DLinearWidth, cudaDevAttrMaxTexture2DLinearHeight, cudaDevAttrMaxTexture2DLinearPitch});
+  set(p.maxTexture2DGather, {cudaDevAttrMaxTexture2DGatherWidth, cudaDevAttrMaxTexture2DGatherHeight});
+  set(p.maxTexture3D, {cudaDevAttrMaxTexture3DWidth, cudaDevAttrMaxTexture3DHeight, cudaDevAttrMaxTexture3DDepth});
+  set(&p.maxTextureCubemap, {cudaDevAttrMaxTextureCubemapWidth});
+  set(p.maxTexture1DLayered, {cudaDevAttrMaxTexture1DLayeredWidth, cudaDevAttrMaxTexture1DLayeredLayers});
+  set(p.maxTexture2DLayered, {cudaDevAttrMaxTexture2DLayeredWidth, cudaDevAttrMaxTexture2DLayeredHeight,
+                              cudaDevAttrMaxTexture2DLayeredLayers});
+  set(p.maxTextureCubemapLayered,
+      {cudaDevAttrMaxTextureCubemapLayeredWidth, cudaDevAttrMaxTextureCubemapLayeredLayers});
+  set(&p.maxSurface1D, {cudaDevAttrMaxSurface1DWidth});
+  set(p.maxSurface2D, {cudaDevAttrMaxSurface2DWidth, cudaDevAttrMaxSurface2DHeight});
+  set(p.maxSurface3D, {cudaDevAttrMaxSurface3DWidth, cudaDevAttrMaxSurface3DHeight, cudaDevAttrMaxSurface3DDepth});
+  set(p.maxSurface1DLayered, {cudaDevAttrMaxSurface1DLayeredWidth, cudaDevAttrMaxSurface1DLayeredLayers});
+  set(p.maxSurface2DLayered, {cudaDevAttrMaxSurface2DLayeredWidth, cudaDevAttrMaxSurface2DLayeredHeight,
+                              cudaDevAttrMaxSurface2DLayeredLayers});
+  set(&p.maxSurfaceCubemap, {cudaDevAttrMaxSurfaceCubemapWidth});
+  set(p.maxSurfaceCubemapLayered,
+      {cudaDevAttrMaxSurfaceCubemapLayeredWidth, cudaDevAttrMaxSurfaceCubemapLayeredLayers});
+}
+
 DEADHEAT_API(cudaGetDeviceProperties, device, (cudaDeviceProp * result, int ordinal), (result, ordinal)) {
   if (!result) return cudaErrorInvalidValue;
   if (ordinal != 0) return cudaErrorInvalidDevice;
@@ -119,6 +148,7 @@ DEADHEAT_API(cudaGetDeviceProperties, device, (cudaDeviceProp * result, int ordi
   p.textureAlignment = std::size_t(value(cudaDevAttrTextureAlignment));
   p.texturePitchAlignment = std::size_t(value(cudaDevAttrTexturePitchAlignment));
   p.surfaceAlignment = std::size_t(value(cudaDevAttrSurfaceAlignment));
+  add_textures(p, profile);
   p.multiProcessorCount = value(cudaDevAttrMultiProcessorCount);
   p.canMapHostMemory = value(cudaDevAttrCanMapHostMemory);
   p.concurrentKernels = value(cudaDevAttrConcurrentKernels);

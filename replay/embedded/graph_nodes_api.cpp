@@ -2,7 +2,7 @@
 // API, "Graph Management").
 #include <algorithm>
 
-#include "replay/embedded/copies.h"
+#include "replay/embedded/arrays.h"
 #include "replay/embedded/graph_nodes.h"
 
 using namespace deadheat::embedded;
@@ -80,9 +80,19 @@ cudaMemcpy3DParms parameters_of(const deadheat::trace::Copy& copy) {
     return cudaPitchedPtr{pointer_to(range.address), range.pitch, range.width,
                           range.pitch ? range.slice / range.pitch : range.height};
   };
-  result.dstPtr = side(copy.destination);
-  result.srcPtr = side(copy.source);
   result.extent = {copy.source.width, copy.source.height, copy.source.depth};
+  if (const Array* array = array_at(copy.destination.address, &result.dstPos)) {
+    result.dstArray = handle_of(array);
+    result.extent.width = copy.source.width / array->layout.format.bytes();
+  } else {
+    result.dstPtr = side(copy.destination);
+  }
+  if (const Array* array = array_at(copy.source.address, &result.srcPos)) {
+    result.srcArray = handle_of(array);
+    result.extent.width = copy.source.width / array->layout.format.bytes();
+  } else {
+    result.srcPtr = side(copy.source);
+  }
   switch (copy.direction) {
     case deadheat::trace::Copy::Direction::h2h: result.kind = cudaMemcpyHostToHost; break;
     case deadheat::trace::Copy::Direction::h2d: result.kind = cudaMemcpyHostToDevice; break;

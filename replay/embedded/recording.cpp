@@ -1,5 +1,7 @@
 #include "replay/embedded/recording.h"
 
+#include <algorithm>
+
 #include "replay/embedded/runtime.h"
 #include "tracer/recorder/this_process.h"
 
@@ -28,6 +30,7 @@ void Recording::record(const trace::Record& record) {
     if (const auto* launch = std::get_if<trace::Launch>(&operation->what)) {
       launches_[operation->launch] = {launch->kernel, launch->grid, launch->block};
       launch_of_operation_[operation->id] = operation->launch;
+      last_launch_ = std::max(last_launch_, operation->launch);
     }
   } else if (const auto* end = std::get_if<trace::OperationEnd>(&record)) {
     ++ended_;

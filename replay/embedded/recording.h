@@ -32,6 +32,7 @@ class Recording : public device::Sink {
   trace::BlobHash keep_blob(const void* data, std::uint64_t size) override;
 
   const LaunchNote* launch(std::uint32_t number) const; // of a launch that has not ended
+  std::uint32_t last_launch() const { return last_launch_; }             // submitted so far
   bool pending() const { return submitted_ != ended_; } // operations that have not ended
   void note_unrepeatable();                             // counts a step that wall-clock time decided
   void flush_if_old();                                  // what is recorded up to a moment ago survives a kill
@@ -42,6 +43,7 @@ class Recording : public device::Sink {
   std::unique_ptr<device::TraceSink> trace_; // null: nothing is recorded
   std::map<std::uint32_t, LaunchNote> launches_;
   std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
+  std::uint32_t last_launch_ = 0;
   std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0;
   std::chrono::steady_clock::time_point flushed_;
 };

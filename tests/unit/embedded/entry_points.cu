@@ -481,6 +481,180 @@ static void callbacks() {
   other.join();
 }
 
+__global__ void row_of(cudaTextureObject_t texture, float y, int* out) {
+  out[threadIdx.x] = int(tex2D<float>(texture, threadIdx.x + 0.5f, y));
+}
+__global__ void mark(cudaSurfaceObject_t surface, int x, int y) { surf2Dwrite(7.0f, surface, 4 * x, y); }
+
+static cudaTextureObject_t texture_over(cudaArray_t array) {
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaTextureDesc sampling = {};
+  cudaTextureObject_t texture = 0;
+  CHECK(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr));
+  return texture;
+}
+
+static void print_row(const char* what, cudaArray_t array, int row) {
+  float values[4] = {};
+  CHECK(cudaMemcpy2DFromArray(values, 16, array, 0, row, 16, 1, cudaMemcpyDeviceToHost));
+  std::printf("%s %g %g %g %g\n", what, values[0], values[1], values[2], values[3]);
+}
+
+// Arrays: what can be made, and every copy to, from and between them.
+static void arrays() {
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>(), three = cudaCreateChannelDesc(8, 8, 8, 0, cudaChannelFormatKindUnsigned);
+  cudaArray_t a = nullptr, b = nullptr;
+  SHOW(cudaMallocArray(&a, &three, 4, 4));
+  SHOW(cudaMallocArray(&a, &format, 0, 4));
+  SHOW(cudaMallocArray(&a, &format, 131073, 1));
+  SHOW(cudaMalloc3DArray(&a, &format, make_cudaExtent(4, 4, 5), cudaArrayCubemap));
+  SHOW(cudaMalloc3DArray(&a, &format, make_cudaExtent(4, 4, 0), cudaArrayLayered));
+  SHOW(cudaMallocArray(&a, &format, 4, 4, cudaArraySparse));
+  CHECK(cudaMallocArray(&a, &format, 4, 3, cudaArraySurfaceLoadStore));
+  CHECK(cudaMallocArray(&b, &format, 4, 3));
+  cudaChannelFormatDesc got = {};
+  cudaExtent extent = {};
+  unsigned flags = 0;
+  CHECK(cudaArrayGetInfo(&got, &extent, &flags, a));
+  std::printf("%d %d %zu %zu %zu %u\n", got.x, int(got.f), extent.width, extent.height, extent.depth, flags);
+  float values[12];
+  for (int n = 0; n < 12; ++n) values[n] = float(n);
+  SHOW(cudaMemcpy2DToArray(a, 0, 1, values, 16, 16, 3, cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpy2DToArray(a, 0, 0, values, 16, 16, 3, cudaMemcpyHostToDevice));
+  print_row("rows", a, 1);
+  CHECK(cudaMemcpyToArray(b, 8, 0, values, 24, cudaMemcpyHostToDevice)); // runs on into the next row
+  print_row("count", b, 1);
+  SHOW(cudaMemcpyToArray(b, 8, 2, values, 12, cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpyArrayToArray(b, 12, 0, a, 4, 0, 20));
+  print_row("between", b, 1);
+  CHECK(cudaMemcpy2DArrayToArray(b, 4, 2, a, 0, 2, 12, 1));
+  cudaMemcpy3DParms p = {};
+  p.srcArray = a;
+  p.srcPos = make_cudaPos(1, 1, 0);
+  p.dstArray = b;
+  p.dstPos = make_cudaPos(0, 0, 0);
+  p.extent = make_cudaExtent(3, 2, 1);
+  p.kind = cudaMemcpyDeviceToDevice;
+  CHECK(cudaMemcpy3D(&p));
+  print_row("volume", b, 0);
+  p.extent.width = 4;
+  SHOW(cudaMemcpy3D(&p));
+  p.extent.width = 3;
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t node = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  CHECK(cudaGraphCreate(&graph, 0));
+  p.dstPos.y = 1;
+  CHECK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, &p));
+  cudaMemcpy3DParms q = {};
+  CHECK(cudaGraphMemcpyNodeGetParams(node, &q));
+  std::printf("%d %zu %zu %zu\n", q.srcArray == a && q.dstArray == b, q.srcPos.x, q.dstPos.y, q.extent.width);
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CHECK(cudaGraphLaunch(executable, 0));
+  CHECK(cudaDeviceSynchronize());
+  print_row("node", b, 2);
+  cudaMipmappedArray_t levels = nullptr;
+  cudaArray_t level = nullptr;
+  CHECK(cudaMallocMipmappedArray(&levels, &format, make_cudaExtent(8, 4, 0), 9));
+  CHECK(cudaGetMipmappedArrayLevel(&level, levels, 3));
+  CHECK(cudaArrayGetInfo(&got, &extent, &flags, level));
+  std::printf("%zu %zu\n", extent.width, extent.height);
+  SHOW(cudaGetMipmappedArrayLevel(&level, levels, 4));
+  SHOW(cudaFreeArray(level));
+  SHOW(cudaFreeMipmappedArray(levels));
+  SHOW(cudaFreeArray(a));
+  SHOW(cudaFreeArray(a));
+  SHOW(cudaFreeArray(nullptr));
+}
+
+// Objects: what can be made, and what kernels read through them.
+static void textures() {
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  cudaArray_t plain = nullptr, stored = nullptr;
+  CHECK(cudaMallocArray(&plain, &format, 4, 3));
+  CHECK(cudaMallocArray(&stored, &format, 4, 3, cudaArraySurfaceLoadStore));
+  float values[12];
+  for (int n = 0; n < 12; ++n) values[n] = float(n);
+  for (cudaArray_t array : {plain, stored}) CHECK(cudaMemcpy2DToArray(array, 0, 0, values, 16, 16, 3, cudaMemcpyHostToDevice));
+  int* out = nullptr;
+  CHECK(cudaMalloc(&out, 4096));
+  cudaResourceDesc resource = {};
+  cudaTextureDesc sampling = {};
+  cudaTextureObject_t texture = 0;
+  cudaSurfaceObject_t surface = 0;
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = stored;
+  CHECK(cudaCreateSurfaceObject(&surface, &resource));
+  mark<<<1, 1>>>(surface, 2, 1);
+  texture = texture_over(stored);
+  row_of<<<1, 4>>>(texture, 1.5f, out);
+  CHECK(cudaDestroySurfaceObject(surface));
+  CHECK(cudaDestroyTextureObject(texture)); // the launches that may be under way go on with both
+  CHECK(cudaDeviceSynchronize());
+  int row[4];
+  CHECK(cudaMemcpy(row, out, sizeof row, cudaMemcpyDeviceToHost));
+  std::printf("%d %d %d %d\n", row[0], row[1], row[2], row[3]);
+  SHOW(cudaDestroyTextureObject(texture));
+  resource = {};
+  resource.resType = cudaResourceTypeLinear;
+  resource.res.linear.desc = format;
+  resource.res.linear.sizeInBytes = 4096;
+  resource.res.linear.devPtr = out + 1;
+  SHOW(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr));
+  resource.res.linear.devPtr = out;
+  resource.res.linear.desc = cudaCreateChannelDesc<int>();
+  sampling.filterMode = cudaFilterModeLinear;
+  SHOW(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr));
+  sampling = {};
+  resource = {};
+  resource.resType = cudaResourceTypePitch2D;
+  resource.res.pitch2D.devPtr = out;
+  resource.res.pitch2D.desc = format;
+  resource.res.pitch2D.width = 8;
+  resource.res.pitch2D.height = 4;
+  resource.res.pitch2D.pitchInBytes = 36;
+  SHOW(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr));
+  resource.res.pitch2D.pitchInBytes = 32;
+  SHOW(cudaCreateTextureObject(&texture, &resource, &sampling, nullptr));
+  cudaTextureDesc read = {};
+  read.filterMode = cudaFilterModeLinear;
+  CHECK(cudaGetTextureObjectTextureDesc(&read, texture));
+  cudaResourceDesc of = {};
+  CHECK(cudaGetTextureObjectResourceDesc(&of, texture));
+  std::printf("%d %d\n", int(read.filterMode), int(of.resType));
+  texture = texture_over(plain);
+  CHECK(cudaFreeArray(plain));
+  row_of<<<1, 4>>>(texture, 1.5f, out);
+  SHOW(cudaDeviceSynchronize());
+}
+
+static void destroyed() {
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  cudaArray_t array = nullptr;
+  CHECK(cudaMallocArray(&array, &format, 4, 3));
+  int* out = nullptr;
+  CHECK(cudaMalloc(&out, 4096));
+  const cudaTextureObject_t texture = texture_over(array);
+  CHECK(cudaDestroyTextureObject(texture));
+  row_of<<<1, 4>>>(texture, 1.5f, out);
+  SHOW(cudaDeviceSynchronize());
+}
+
+static void outside() {
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  cudaArray_t array = nullptr;
+  CHECK(cudaMallocArray(&array, &format, 4, 3, cudaArraySurfaceLoadStore));
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaSurfaceObject_t surface = 0;
+  CHECK(cudaCreateSurfaceObject(&surface, &resource));
+  mark<<<1, 1>>>(surface, 4, 0);
+  SHOW(cudaDeviceSynchronize());
+}
+
 // Entry points that the embedded device does not have, each called twice: words are their names.
 static int refused(int count, char** names) {
   int right = 0;
@@ -502,7 +676,8 @@ int main(int count, char** words) {
   struct { const char* name; void (*run)(); } const programs[] = {
       {"graph_memory", graph_memory}, {"graph_events", graph_events}, {"graph_symbols", graph_symbols},
       {"user_objects", user_objects}, {"library", library}, {"managed", managed}, {"batches", batches},
-      {"registered", registered}, {"atomics", atomics}, {"clusters", clusters}, {"callbacks", callbacks}};
+      {"registered", registered}, {"atomics", atomics}, {"clusters", clusters}, {"callbacks", callbacks},
+      {"arrays", arrays}, {"textures", textures}, {"destroyed", destroyed}, {"outside", outside}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
       program.run();
