@@ -279,7 +279,7 @@ TEST(Embedded, AHostThatPollsMemoryGetsItsAnswer) {
 TEST(Embedded, MissingEntryPointsNameThemselvesOnce) {
   const Ran ran = run("programs", {"unsupported"});
   EXPECT_EQ(ran.output, "cudaErrorNotSupported\ncudaErrorNotSupported\ncudaErrorNotSupported\n");
-  EXPECT_EQ(ran.errors, "deadheat: cudaMallocArray is not supported by the embedded device\n");
+  EXPECT_EQ(ran.errors, "deadheat: cudaArrayGetSparseProperties is not supported by the embedded device\n");
 }
 
 TEST(Embedded, MachineCodeAloneIsRefusedWithAHint) {

@@ -383,9 +383,8 @@ static void killed() {
 
 static void unsupported() {
   for (int i = 0; i < 2; ++i) {
-    cudaArray_t array = nullptr;
-    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-    std::printf("%s\n", cudaGetErrorName(cudaMallocArray(&array, &format, 16)));
+    cudaArraySparseProperties properties = {};
+    std::printf("%s\n", cudaGetErrorName(cudaArrayGetSparseProperties(&properties, nullptr)));
   }
   std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
 }
