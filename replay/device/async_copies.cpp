@@ -12,6 +12,7 @@
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/device/watch.h"
+#include "replay/engine/digest.h"
 #include "replay/engine/shadow.h"
 
 namespace deadheat::device {
@@ -89,6 +90,7 @@ void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& cop
   end.module = request.module;
   end.site = copy.site;
   end.nth = copy.number;
+  end.instruction = copy.instruction;
   end.access = !writes ? AccessKind::read : copy.reduction ? AccessKind::atomic : AccessKind::write;
   end.wrote = writes;
   end.age = writes || copy.kind == Kind::product ? 0 : watch_->copy_age();
@@ -102,6 +104,7 @@ void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& cop
     end.address = place.offset;
   }
   std::memcpy(writes ? &end.written : &end.read, bytes, std::min<std::size_t>(end.bytes, 8));
+  end.digest = engine::digest(bytes, end.bytes);
   watch_->copied(end);
 }
 

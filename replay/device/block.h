@@ -24,6 +24,7 @@
 #include "replay/engine/footprint.h"
 #include "replay/engine/regions.h"
 #include "replay/engine/spin.h"
+#include "tracer/ptx/tensor_map.h"
 
 namespace deadheat::device {
 
@@ -69,6 +70,20 @@ struct Barrier {
   bool whole_warp(std::uint32_t warp, std::uint32_t live) const { return partial[warp] && !(live & ~partial[warp]); }
 };
 
+inline constexpr std::uint32_t reduction_flushes = std::uint32_t(1) << 31; // of f32: denormals
+
+// What a copy by a tensor map takes: stretches of global memory, and where they lie in the box.
+struct Box {
+  std::vector<ptx::TensorPiece> pieces;
+  bool loads = false; // into shared memory
+  ptx::Swizzle swizzle = ptx::Swizzle::none;
+  std::uint64_t shared = 0; // offset of the box in shared memory
+  std::uint64_t filler = 0; // an element outside of the tensor
+  std::uint32_t element_bytes = 1;
+  std::uint32_t parts = 0; // stretches that lie together on both sides
+  bool rounds = false; // to TFLOAT32
+};
+
 // A copy that has been issued and not performed: of cp.async, of cp.async.bulk (to one block), or the arrival of
 // cp.async.mbarrier.arrive, which comes after the cp.async before it. Of products: what wgmma reads (products.h).
 struct AsyncCopy {
@@ -79,11 +94,14 @@ struct AsyncCopy {
   std::int32_t hold = -1, until = -1; // the hold that delays it, and the one that waits for it
   Kind kind = Kind::copy;
   std::uint32_t bulk_group = 0; // of bulk copies that complete with their group
-  std::uint32_t reduction = 0; // engine::bulk_reduction
+  std::uint32_t reduction = 0; // engine::bulk_reduction, perhaps with reduction_flushes
   std::uint32_t number = 0; // of the thread's copies
   std::uint32_t instruction = 0; // of the thread's that issue copies: to several blocks it issues several
   std::uint64_t mbarrier = 0; // generic address; 0: none
   std::vector<std::uint8_t> data = {}; // the source's bytes, once they have been read
+  // By a tensor map: destination or source is where the box begins in shared memory, the other side is not used.
+  std::shared_ptr<const Box> box = {};
+  bool goes_on = false; // a part of a box that completes with the part before it
   std::uint32_t history_read = 0, history_write = 0; // of watched runs: groups of Causality; of cp.async one
 };
 struct AsyncQueue { // of one thread

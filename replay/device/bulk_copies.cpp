@@ -80,6 +80,11 @@ float single_float(BulkReduction op, float old, float x) {
   const float r = op == BulkReduction::add ? old + x : float(floating(op, old, x));
   return r == r ? r : std::bit_cast<float>(0x7fffffffu);
 }
+// As add of .ftz types: denormals, going in and coming out, are zeros of their sign.
+float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+float flushing_float(BulkReduction op, float old, float x) {
+  return flushed(single_float(op, flushed(old), flushed(x)));
+}
 double double_float(BulkReduction op, double old, double x) {
   const double r = floating(op, old, x);
   return r == r ? r : std::bit_cast<double>(0xfff8000000000000ull);
@@ -87,6 +92,7 @@ double double_float(BulkReduction op, double old, double x) {
 
 void reduce(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes, std::uint32_t reduction) {
   const auto op = BulkReduction((reduction & 0xff) - 1);
+  if (reduction & reduction_flushes) return each_element<float>(to, from, bytes, flushing_float, op);
   switch (ptx::Type(reduction >> 8)) {
     case ptx::Type::f16: return each_element<std::uint16_t>(to, from, bytes, half_f16, op);
     case ptx::Type::bf16: return each_element<std::uint16_t>(to, from, bytes, half_bf16, op);
@@ -151,6 +157,15 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
   }
   copy.bulk_group = queue.bulk_groups;
   if (block.named) holds_->copy_issued(block, thread, copy);
+  issue_everywhere(block, thread, copy, targets, [&](const AsyncCopy& one) {
+    return bulk_legal(block, thread, site, one.destination, one.bytes, true, alignment);
+  });
+}
+
+// To each of the blocks that the mask names, if it names any. `legal` sets a fault where it says no.
+void Machine::issue_everywhere(Block& block, ThreadContext& thread, const AsyncCopy& copy, std::uint32_t targets,
+                               const std::function<bool(const AsyncCopy&)>& legal) {
+  AsyncQueue& queue = async_queue(thread);
   std::vector<std::uint32_t> groups;
   // .multicast::cluster: the same offset in each of the blocks, and the mbarrier there.
   auto in_block = [](std::uint64_t address, std::uint32_t rank) {
@@ -164,32 +179,19 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
       one.destination = in_block(copy.destination, rank);
       one.mbarrier = in_block(copy.mbarrier, rank);
     }
-    if (!bulk_legal(block, thread, site, one.destination, one.bytes, true, alignment)) return;
+    if (!legal(one)) return;
     if (one.mbarrier) {
       const SharedPlace at = shared_place(block, one.mbarrier, 8);
       if (!at.block || at.offset % 8) {
-        fault(thread, site, at.block ? MemoryError::Kind::misaligned : MemoryError::Kind::out_of_bounds, one.mbarrier,
-              8, AccessKind::atomic);
+        fault(thread, copy.site, at.block ? MemoryError::Kind::misaligned : MemoryError::Kind::out_of_bounds,
+              one.mbarrier, 8, AccessKind::atomic);
         return;
       }
     }
     one.group = queue.next_own++;
-    one.number = queue.issued++;
-    if (recording(block)) {
-      trace::BulkCopy record;
-      record.warp = {block.launch->request.launch, block.index, thread.warp};
-      record.module = block.launch->request.module;
-      record.site = site;
-      record.mask = 1u << thread.lane;
-      record.further = !groups.empty();
-      record.destination[thread.lane] = one.destination;
-      record.source[thread.lane] = one.source;
-      record.mbarrier[thread.lane] = one.mbarrier;
-      record.bytes[thread.lane] = one.bytes;
-      const std::uint8_t* from = stores ? one.data.data() : bulk_bytes_at(block, one.source, one.bytes);
-      record.digest[thread.lane] = engine::digest(from, one.bytes);
-      say_effect(std::move(record));
-    }
+    one.number = queue.issued;
+    queue.issued += one.box ? one.box->parts : 1;
+    if (recording(block)) record_bulk(block, thread, one, !groups.empty());
     if (watch_) watch_->copy_issued(block, thread.linear, one);
     groups.push_back(one.group);
     queue.copies.push_back(std::move(one));
@@ -197,35 +199,59 @@ void Machine::bulk_copy(ThreadContext& thread, std::uint32_t site) {
   for (const std::uint32_t group : groups) issued(block, thread.linear, group);
 }
 
+void Machine::record_bulk(Block& block, const ThreadContext& thread, const AsyncCopy& copy, bool further) {
+  if (copy.box) return record_box(block, thread, copy, further);
+  trace::BulkCopy record;
+  record.warp = {block.launch->request.launch, block.index, thread.warp};
+  record.module = block.launch->request.module;
+  record.site = copy.site;
+  record.mask = 1u << thread.lane;
+  record.further = further;
+  record.destination[thread.lane] = copy.destination;
+  record.source[thread.lane] = copy.source;
+  record.mbarrier[thread.lane] = copy.mbarrier;
+  record.bytes[thread.lane] = copy.bytes;
+  const std::uint8_t* from = copy.data.empty() ? bulk_bytes_at(block, copy.source, copy.bytes) : copy.data.data();
+  record.digest[thread.lane] = engine::digest(from, copy.bytes);
+  say_effect(std::move(record));
+}
+
 void Machine::perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& copy) {
+  if (copy.box) return perform_box(block, thread, copy);
+  move_bytes(block, thread, copy);
+  complete_bytes(block, thread, copy, copy.bytes);
+}
+
+void Machine::move_bytes(Block& block, std::uint32_t thread, const AsyncCopy& copy) {
   // What was legal at issue may be gone: a copy of nothing.
   const std::uint8_t* from = copy.data.empty() ? bulk_bytes_at(block, copy.source, copy.bytes) : copy.data.data();
   std::uint8_t* to = bulk_bytes_at(block, copy.destination, copy.bytes);
-  if (from && to) {
-    if (watch_) from = watch_copy(block, thread, copy, from, to);
-    if (copy.reduction)
-      reduce(to, from, copy.bytes, copy.reduction);
-    else
-      std::memmove(to, from, copy.bytes);
-    bulk_written(block, copy);
-    if (watch_) {
-      watch_->copy_ended(to);
-      note_copy(block, thread, copy, true, to);
-    }
-    if (block.launch->request.mode.precision) {
-      if (copy.reduction || !copy.data.empty())
-        options_.shadows->forget(std::uint64_t(to), copy.bytes);
-      else
-        options_.shadows->copy(std::uint64_t(to), std::uint64_t(bulk_bytes_at(block, copy.source, copy.bytes)),
-                               copy.bytes);
-    }
+  if (!from || !to) return;
+  if (watch_) from = watch_copy(block, thread, copy, from, to);
+  if (copy.reduction)
+    reduce(to, from, copy.bytes, copy.reduction);
+  else
+    std::memmove(to, from, copy.bytes);
+  bulk_written(block, copy);
+  if (watch_) {
+    watch_->copy_ended(to);
+    note_copy(block, thread, copy, true, to);
   }
+  if (!block.launch->request.mode.precision) return;
+  if (copy.reduction || !copy.data.empty())
+    options_.shadows->forget(std::uint64_t(to), copy.bytes);
+  else
+    options_.shadows->copy(std::uint64_t(to), std::uint64_t(bulk_bytes_at(block, copy.source, copy.bytes)), copy.bytes);
+}
+
+// Tells the copy's mbarrier, if it has one, that so many of its bytes are there.
+void Machine::complete_bytes(Block& block, std::uint32_t thread, const AsyncCopy& copy, std::uint32_t bytes) {
   if (!copy.mbarrier) return;
   ThreadContext& t = block.threads[thread];
   const std::uint32_t site = std::exchange(t.pending_site, copy.site);
   const SharedPlace at = shared_place(block, copy.mbarrier, 8);
   if (at.block && mbarrier_object(block, t, at, "the completion of a bulk copy"))
-    mbarrier_change(block, t, at, std::uint32_t(engine::MbarrierOp::complete_tx), 0, -std::int64_t(copy.bytes));
+    mbarrier_change(block, t, at, std::uint32_t(engine::MbarrierOp::complete_tx), 0, -std::int64_t(bytes));
   t.pending_site = site;
 }
 

@@ -258,7 +258,12 @@ class Machine {
   void bulk_copy(engine::ThreadContext& thread, std::uint32_t site);
   bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,
                   std::uint64_t bytes, bool is_write, std::uint64_t alignment);
+  void issue_everywhere(Block& block, engine::ThreadContext& thread, const AsyncCopy& copy, std::uint32_t targets,
+                        const std::function<bool(const AsyncCopy&)>& legal);
+  void record_bulk(Block& block, const engine::ThreadContext& thread, const AsyncCopy& copy, bool further);
   void perform_bulk(Block& block, std::uint32_t thread, const AsyncCopy& copy);
+  void move_bytes(Block& block, std::uint32_t thread, const AsyncCopy& copy);
+  void complete_bytes(Block& block, std::uint32_t thread, const AsyncCopy& copy, std::uint32_t bytes);
   void note_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, bool writes, const std::uint8_t* bytes);
   const std::uint8_t* watch_copy(Block& block, std::uint32_t thread, const AsyncCopy& copy, const std::uint8_t* from,
                                  const std::uint8_t* to);
@@ -282,6 +287,24 @@ class Machine {
   bool perform_products(Block& block, std::uint32_t warp, std::uint32_t below);
   void check_warpgroups(const Block& block);
   bool warpgroup_wait(Block& block, std::uint32_t thread, std::uint32_t keep_groups);
+  // tensor_copies.cpp
+  void box_copy(engine::ThreadContext& thread, std::uint32_t site);
+  void tensor_replace(engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address, std::uint32_t field,
+                      std::uint32_t ordinal, std::uint64_t value);
+  void tensor_map_copy(engine::ThreadContext& thread, std::uint32_t site, std::uint64_t destination,
+                       std::uint64_t source);
+  void box_fault(engine::ThreadContext& thread, std::uint32_t site, trace::MemoryError::Kind kind,
+                 std::uint64_t address, std::uint32_t bytes, AccessKind access, std::string text);
+  const std::uint8_t* tensor_map_at(Block& block, std::uint64_t address) const;
+  std::optional<ptx::TensorMap> tensor_map_of(Block& block, engine::ThreadContext& thread, std::uint32_t site);
+  bool box_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, const AsyncCopy& copy,
+                 const ptx::TensorMap& map);
+  template <typename Part, typename End>
+  void each_part(const AsyncCopy& copy, const Part& body, const End& piece_ends) const;
+  void read_rounded(Block& block, AsyncCopy& part) const;
+  void perform_box(Block& block, std::uint32_t thread, const AsyncCopy& copy);
+  std::vector<std::uint8_t> piece_bytes(Block& block, const AsyncCopy& copy, const ptx::TensorPiece& piece) const;
+  void record_box(Block& block, const engine::ThreadContext& thread, const AsyncCopy& copy, bool further);
   // clusters.cpp
   void link_cluster(Launch& launch, std::uint64_t first);
   void settle_cluster(Block& block, std::uint32_t warp);
@@ -334,6 +357,7 @@ class Machine {
   std::map<std::uint64_t, HeapUse> heap_; // of malloc: by offset, in use
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sync_errors_; // said, by module and site
 
+  std::string box_text_; // of a fault
   engine::ThreadContext* volatile current_ = nullptr; // whose code runs
   char running_kernel_[256] = {};
   SignalGuard* guard_ = nullptr;

@@ -26,6 +26,9 @@ struct Performed {
   std::uint32_t owner = 0; // the block whose shared memory it is
   std::uint64_t address = 0; // of shared memory: the offset
   std::uint64_t read = 0, written = 0; // the first 8 bytes
+  // Of a copy: of all that it read or wrote; which of the thread's instructions that issue copies it is of. A box of a
+  // tensor is several copies of one instruction, and so is a copy to several blocks.
+  std::uint32_t digest = 0, instruction = 0;
 };
 
 } // namespace deadheat::device

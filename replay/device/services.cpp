@@ -184,6 +184,14 @@ struct MachineServices {
     return (test ? machine(t) : changed(t)).mbarrier(*t, site, what, address, operand);
   }
   static void bulk_copy(ThreadContext* t, std::uint32_t site) { changed(t).bulk_copy(*t, site); }
+  static void box_copy(ThreadContext* t, std::uint32_t site) { changed(t).box_copy(*t, site); }
+  static void tensor_replace(ThreadContext* t, std::uint32_t site, std::uint64_t map, std::uint32_t field,
+                             std::uint32_t ordinal, std::uint64_t value) {
+    changed(t).tensor_replace(*t, site, map, field, ordinal, value);
+  }
+  static void tensor_map_copy(ThreadContext* t, std::uint32_t site, std::uint64_t destination, std::uint64_t source) {
+    changed(t).tensor_map_copy(*t, site, destination, source);
+  }
 
   // A generic address as bytes of the host, for as long as they are legal to read; null when the first is not.
   static const std::uint8_t* host(ThreadContext* t, std::uint64_t address) {
@@ -291,9 +299,10 @@ struct MachineServices {
 
 const engine::Services* machine_services() {
   using S = MachineServices;
-  static const engine::Services services{S::log_full, S::strong,    S::check,    S::async_copy, S::async_commit,
-                                         S::mbarrier, S::bulk_copy, S::print,    S::allocate,   S::release,
-                                         S::fault,    S::clock,     S::undefined};
+  static const engine::Services services{S::log_full,     S::strong,   S::check,          S::async_copy,
+                                         S::async_commit, S::mbarrier, S::bulk_copy,      S::print,
+                                         S::allocate,     S::release,  S::fault,          S::clock,
+                                         S::undefined,    S::box_copy, S::tensor_replace, S::tensor_map_copy};
   return &services;
 }
 

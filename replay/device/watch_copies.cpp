@@ -109,8 +109,8 @@ const std::uint8_t* Watch::copy_begins(const Block& block, std::uint32_t thread,
   access.async_proxy = traits.site->proxy == Proxy::async;
   access.tag = traits.tag;
   access.clustered = block.cluster != nullptr;
-  order::AsyncGroup write = copy.history_write;
-  if (copy.mbarrier) {
+  order::AsyncGroup write = copy.mbarrier && copy.goes_on ? copy_.write.group : copy.history_write;
+  if (copy.mbarrier && !copy.goes_on) {
     const order::Location at = location(object, 0);
     write = histories_->causality().bulk_issue(access.thread, &at).write;
   }

@@ -93,6 +93,31 @@ enum BulkArgument : unsigned {
   bulk_reduction = 5, // 0: a copy; else 1 + BulkReduction::op + (ptx::Type << 8)
   bulk_value = 6 // of st.async and red.async, whose source is bulk_no_source: the bytes, in two arguments
 };
+// cp.async.bulk.tensor and cp.reduce.async.bulk.tensor: arg[] of the thread.
+enum BoxArgument : unsigned {
+  box_shared = 0, // generic address of the box in shared memory
+  box_map = 1, // generic address of the tensor map
+  box_form = 2, // how many coordinates, and box_im2col
+  box_mbarrier = 3, // generic address; 0: from shared memory, completes with its bulk group
+  box_targets = 4, // as bulk_targets
+  box_reduction = 5, // 0: a copy; else 1 + BulkReduction::op
+  box_coordinates = 6, // five
+  box_offsets = 11 // of im2col: three
+};
+inline constexpr std::uint64_t box_im2col = 0x100;
+// tensormap.replace (9.7.9.28): .field
+enum class TensorField : std::uint32_t {
+  global_address,
+  rank,
+  box_dim,
+  global_dim,
+  global_stride,
+  element_stride,
+  elemtype,
+  interleave_layout,
+  swizzle_mode,
+  fill_mode
+};
 inline constexpr std::uint64_t bulk_no_source = ~std::uint64_t(0);
 enum class BulkReduction : std::uint32_t { add, min, max, inc, dec, and_, or_, xor_ };
 
@@ -140,6 +165,12 @@ struct Services {
   std::uint64_t (*clock)(ThreadContext*, std::uint32_t which); // 0 %clock64, 1 %globaltimer: deterministic counters
   // Bits that nobody wrote decide something: `use` is an UndefinedUse (written.h); of `atomic` and `result` the memory.
   void (*undefined)(ThreadContext*, std::uint32_t site, std::uint32_t use, std::uint64_t address, std::uint32_t bytes);
+  // Copies by tensor maps: operands in arg[] (BoxArgument).
+  void (*box_copy)(ThreadContext*, std::uint32_t site);
+  // tensormap.replace: `field` is a TensorField; and tensormap.cp_fenceproxy. Generic addresses.
+  void (*tensor_replace)(ThreadContext*, std::uint32_t site, std::uint64_t map, std::uint32_t field,
+                         std::uint32_t ordinal, std::uint64_t value);
+  void (*tensor_map_copy)(ThreadContext*, std::uint32_t site, std::uint64_t destination, std::uint64_t source);
 };
 
 struct ExecContext {

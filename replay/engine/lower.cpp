@@ -69,7 +69,7 @@ constexpr Line lines[] = {
     {Opcode::bar, lower_bar}, {Opcode::barrier, lower_bar}, {Opcode::shfl, lower_shfl}, {Opcode::vote, lower_vote},
     {Opcode::match, lower_match}, {Opcode::redux, lower_redux}, {Opcode::activemask, lower_activemask},
     {Opcode::elect, lower_elect},
-    {Opcode::mbarrier, lower_mbarrier},
+    {Opcode::mbarrier, lower_mbarrier}, {Opcode::tensormap, lower_tensormap},
     // clusters
     {Opcode::mapa, lower_mapa}, {Opcode::getctarank, lower_getctarank},
     // matrices
@@ -105,7 +105,12 @@ std::string refusal_of(const Instruction& i) {
   }
   switch (i.opcode) {
     case Opcode::cp:
-      if (i.has(Modifier::tensor)) return "tensor maps are not supported by the embedded device";
+      if (i.has(Modifier::tile_gather4) || i.has(Modifier::tile_scatter4))
+        return "rows of tensors that indices name are not supported by the embedded device";
+      if (i.has(Modifier::im2col_w) || i.has(Modifier::im2col_w_128))
+        return "im2col::w is not supported by the embedded device";
+      if (i.has(Modifier::cta_group_1) || i.has(Modifier::cta_group_2))
+        return "pairs of blocks are not supported by the embedded device";
       if (i.has(Modifier::cp_mask)) return "byte masks are not supported by the embedded device";
       if (i.has(Modifier::ignore_oob)) return "ignored bytes are not supported by the embedded device";
       break;

@@ -104,6 +104,8 @@ void lower_texture_query(Builder&, const ptx::Instruction&);  // txq suq
 // ---- lower_async.cpp
 void lower_mbarrier(Builder&, const ptx::Instruction&);
 void lower_bulk(Builder&, const ptx::Instruction&);           // cp.async.bulk…, called by lower_cp
+void lower_box(Builder&, const ptx::Instruction&, std::uint64_t reduction); // …tensor…, called by lower_bulk
+void lower_tensormap(Builder&, const ptx::Instruction&);
 void lower_async_store(Builder&, const ptx::Instruction&);    // st.async, red.async, called by lower_st, lower_atom
 void lower_bulk_store(Builder&, const ptx::Instruction&);     // st.bulk
 void lower_async_arrive(Builder&, const ptx::Instruction&);   // cp.async.mbarrier.arrive, called by lower_cp

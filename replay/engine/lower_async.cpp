@@ -117,6 +117,11 @@ void lower_async_arrive(Builder& b, const ptx::Instruction& i) {
 // cp.async.bulk.dst.src.completion [dst], [src], size {, [mbar]} {, ctaMask} {, cache-policy}; the same for reductions.
 void lower_bulk(Builder& b, const ptx::Instruction& i) {
   if (i.has(Modifier::prefetch)) return;
+  if (i.has(Modifier::tensor)) {
+    const std::uint64_t operation = i.has(Modifier::reduce) ? reduction_code(i) & 0xff : 0;
+    if (i.has(Modifier::reduce) && !operation) return b.refuse("operation");
+    return lower_box(b, i, operation);
+  }
   const auto& o = i.operands;
   const bool mbarrier = i.has(Modifier::mbarrier_complete_tx_bytes), multicast = i.has(Modifier::multicast_cluster);
   if (o.size() < 3u + mbarrier + multicast) return b.refuse("operands");

@@ -1,6 +1,7 @@
 #include "replay/search/interleaving.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -36,6 +37,19 @@ void each_word(const Performed& p, F&& f) {
 }
 
 bool writes(const Performed& p) { return p.access != AccessKind::read; }
+
+// How often the thread executed the site before, in the order of the program where copies are made by it.
+std::uint64_t executions_before(const Log& log, std::size_t place) {
+  const Performed& p = log[place];
+  auto alike = [&](const Performed& other) {
+    return thread_of(other) == thread_of(p) && other.copy == p.copy && other.module == p.module && other.site == p.site;
+  };
+  if (!by_copy(p)) return std::uint64_t(std::count_if(log.begin(), log.begin() + std::ptrdiff_t(place), alike));
+  std::set<std::uint32_t> instructions;
+  for (const Performed& other : log)
+    if (alike(other) && other.instruction < p.instruction) instructions.insert(other.instruction);
+  return instructions.size();
+}
 
 WitnessStep step_of(const Performed& p, bool second, const SiteOf& site_of) {
   WitnessStep step;
@@ -110,7 +124,8 @@ SideBySide side_by_side(const Log& a, const Log& b, const Race::Instance& thread
   for (const Performed& p : b)
     if (matters(p)) of_b.push_back(&p);
   auto same = [](const Performed& x, const Performed& y) {
-    return name_of(x) == name_of(y) && x.read == y.read && x.written == y.written && x.age == y.age;
+    return name_of(x) == name_of(y) && x.read == y.read && x.written == y.written && x.digest == y.digest &&
+           x.age == y.age;
   };
   std::size_t parts = 0;
   while (parts < of_a.size() && parts < of_b.size() && same(*of_a[parts], *of_b[parts])) ++parts;
@@ -138,9 +153,7 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
   };
   auto name_at = [&](std::size_t n) {
     AccessName name{a[n].operation, a[n].launch, a[n].block, a[n].thread, a[n].module, a[n].site, 0};
-    for (std::size_t k = 0; k < n; ++k)
-      name.nth +=
-          same_agent(a[k], a[n]) && a[k].copy == a[n].copy && a[k].module == name.module && a[k].site == name.site;
+    name.nth = executions_before(a, n);
     return name;
   };
   auto overlap = [](const Performed& p, const Performed& q) {
@@ -148,14 +161,15 @@ std::optional<Race::Instance> parting_instance(const Log& a, const Log& b, const
     each_word(p, [&](const Word& word) { each_word(q, [&](const Word& other) { any |= word == other; }); });
     return any;
   };
-  std::map<EventName, std::uint64_t> read_in_b;
+  using Read = std::pair<std::uint64_t, std::uint32_t>;
+  std::map<EventName, Read> read_in_b;
   for (const Performed& p : b)
-    if (!p.fence) read_in_b[name_of(p)] = p.read;
+    if (!p.fence) read_in_b[name_of(p)] = {p.read, p.digest};
   for (std::size_t n = 0; n < a.size(); ++n) {
     const bool first = is_at(a[n], race.first.name), second = is_at(a[n], race.second.name);
     if ((!first && !second) || a[n].access == AccessKind::write) continue;
     auto other = read_in_b.find(name_of(a[n]));
-    if (other == read_in_b.end() || other->second == a[n].read) continue;
+    if (other == read_in_b.end() || other->second == Read{a[n].read, a[n].digest}) continue;
     auto is_partner = [&](const Performed& p) {
       return ((first && is_at(p, race.second.name)) || (second && is_at(p, race.first.name))) && !same_agent(p, a[n]) &&
              overlap(p, a[n]);
@@ -196,13 +210,23 @@ std::uint64_t context_switches(const Log& a, const Log& b) {
 }
 
 std::size_t place_of(const Log& log, const AccessName& name) {
+  auto is_side = [&](const Performed& p) {
+    return is_of(p, name) && p.module == name.module && p.site == name.site && p.copy != Performed::Copy::reads;
+  };
   std::uint64_t seen = 0;
-  std::size_t n = 0;
-  for (; n < log.size(); ++n)
-    if (is_of(log[n], name) && log[n].module == name.module && log[n].site == name.site &&
-        log[n].copy != Performed::Copy::reads && seen++ == name.nth)
-      break;
-  return n;
+  std::set<std::uint32_t> instructions; // that issue copies
+  for (std::size_t n = 0; n < log.size(); ++n) {
+    if (!is_side(log[n])) continue;
+    if (by_copy(log[n]))
+      instructions.insert(log[n].instruction);
+    else if (seen++ == name.nth)
+      return n;
+  }
+  if (instructions.size() <= name.nth) return log.size();
+  const std::uint32_t wanted = *std::next(instructions.begin(), std::ptrdiff_t(name.nth));
+  const auto found =
+      std::find_if(log.begin(), log.end(), [&](const Performed& p) { return is_side(p) && p.instruction == wanted; });
+  return std::size_t(found - log.begin());
 }
 
 std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Instance& but) {
@@ -224,14 +248,7 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
   auto is_side = [&](const Performed& p, const AccessName& name) {
     return is_of(p, name) && p.module == name.module && p.site == name.site;
   };
-  auto executions_before = [&](const Performed& p) {
-    std::uint64_t count = 0;
-    for (const Performed& other : a) {
-      if (&other == &p) break;
-      count += other.site == p.site && other.copy == p.copy && thread_of(other) == thread_of(p);
-    }
-    return count;
-  };
+  auto place_in = [&](const Performed& p) { return std::size_t(&p - a.data()); };
   std::set<SitePair> changed;
   for (const auto& [word, at] : words) {
     if (!at.shared || !at.written) continue;
@@ -241,10 +258,11 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
         if (same_agent(x, y) || (!writes(x) && !writes(y))) continue;
         auto x_in_b = place.find(name_of(x)), y_in_b = place.find(name_of(y));
         if (x_in_b == place.end() || y_in_b == place.end() || x_in_b->second < y_in_b->second) continue;
-        const bool own = (is_side(x, but.first) && is_side(y, but.second) && executions_before(x) == but.first.nth &&
-                          executions_before(y) == but.second.nth) ||
-                         (is_side(x, but.second) && is_side(y, but.first) && executions_before(x) == but.second.nth &&
-                          executions_before(y) == but.first.nth);
+        const bool own =
+            (is_side(x, but.first) && is_side(y, but.second) && executions_before(a, place_in(x)) == but.first.nth &&
+             executions_before(a, place_in(y)) == but.second.nth) ||
+            (is_side(x, but.second) && is_side(y, but.first) && executions_before(a, place_in(x)) == but.second.nth &&
+             executions_before(a, place_in(y)) == but.first.nth);
         if (own) continue;
         const SiteName one{x.module, x.site}, other{y.module, y.site};
         changed.insert({std::min(one, other), std::max(one, other)});

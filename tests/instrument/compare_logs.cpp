@@ -27,6 +27,7 @@
 #include "tests/instrument/account.h"
 #include "tracer/device_log/launch_log.h"
 #include "tracer/device_log/slots.h"
+#include "tracer/device_log/tensor_map.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/warp_log.h"
@@ -143,6 +144,9 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     if (auto* module = std::get_if<trace::Module>(&record)) return load(*module);
     if (auto* operation = std::get_if<trace::Operation>(&record)) {
       if (auto* launch = std::get_if<trace::Launch>(&operation->what)) change(*launch, operation->launch);
+      if (auto* copy = std::get_if<trace::Copy>(&operation->what); copy && copy->data.size) {
+        if (Expected<std::vector<std::uint8_t>> bytes = reader_.bytes(copy->data)) find_maps(*bytes);
+      }
     }
     Expected<device::Progress> done = device_->apply(record, [&](const trace::BlobHash& hash) { return blob(hash); });
     if (!done) return fail(done.error());
@@ -339,6 +343,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
   }
 
   void change(trace::Launch& launch, std::uint32_t number);
+  void find_maps(const std::vector<std::uint8_t>& bytes);
 
   const trace::TraceReader& reader_;
   std::unique_ptr<device::Device> device_;
@@ -347,6 +352,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
   std::map<std::uint32_t, device_log::Shape> shapes_;
   std::map<std::uint32_t, std::unique_ptr<device_log::LaunchLog>> logs_;
   std::map<std::uint32_t, std::unique_ptr<device_log::Output>> outputs_;
+  device_log::TensorMaps tensor_maps_;
   std::set<std::uint32_t> waited_; // launches that waited for the one before them
   std::uint32_t current_ = 0;
 };
@@ -393,6 +399,7 @@ void Run::change(trace::Launch& launch, std::uint32_t number) {
     Expected<std::vector<std::uint8_t>> bytes = reader_.bytes(launch.arguments);
     if (bytes) launch.arguments.inlined = std::move(*bytes);
   }
+  find_maps(launch.arguments.inlined);
   launch.arguments.inlined.resize(kernel->parameter_offset + sizeof control);
   std::memcpy(launch.arguments.inlined.data() + kernel->parameter_offset, &control, sizeof control);
   launch.arguments.size = launch.arguments.inlined.size();
@@ -409,11 +416,19 @@ void Run::change(trace::Launch& launch, std::uint32_t number) {
   shape.strong = kernel->strong;
   shape.segments = &code.instrumentation.segments;
   shape.sites = &code.sites;
+  shape.tensor_maps = &tensor_maps_;
   shapes_[number] = shape;
   engine.block_threads[number] = buffers.block_threads[number] = shape.threads;
   engine.extents[number] = buffers.extents[number] = {shape.grid, shape.cluster};
   outputs_[number] = std::make_unique<BufferOutput>(*this, code);
   logs_[number] = std::make_unique<device_log::LaunchLog>(shape, *outputs_[number]);
+}
+
+// Tensor maps that the host hands to kernels: their bytes tell what they are, since they are the embedded device's own.
+void Run::find_maps(const std::vector<std::uint8_t>& bytes) {
+  for (std::size_t at = 0; at + ptx::tensor_map_bytes <= bytes.size(); at += ptx::tensor_map_alignment) {
+    if (const auto map = ptx::decoded(bytes.data() + at)) tensor_maps_.made(bytes.data() + at, *map);
+  }
 }
 
 template <typename Map>

@@ -19,62 +19,18 @@ namespace {
 
 constexpr std::uint64_t tensor = 0x7000'0000'0000;
 
-TensorMap matrix_map(std::uint64_t columns, std::uint64_t rows, std::uint32_t box_columns, std::uint32_t box_rows) {
-  TensorMap map;
+ptx::TensorMap matrix_map(std::uint64_t columns, std::uint64_t rows, std::uint32_t box_columns,
+                          std::uint32_t box_rows) {
+  ptx::TensorMap map;
   map.address = tensor;
   map.rank = 2;
-  map.element_bytes = 4;
+  map.type = ptx::TensorType::u32;
   map.size = {columns, rows};
   map.stride = {4, columns * 4};
   map.box = {box_columns, box_rows};
   map.step = {1, 1};
-  map.box_bytes = 4 * box_columns * box_rows;
   return map;
 }
-std::string text_of(const std::vector<TensorPiece>& pieces) {
-  std::string text;
-  for (const TensorPiece& p : pieces) {
-    text += std::to_string(p.offset) + "+" + std::to_string(p.bytes) +
-            (p.address ? "@" + std::to_string(p.address - tensor) : "") + " ";
-  }
-  return text;
-}
-
-TEST(TensorPieces, RowsOfABox) {
-  EXPECT_EQ(text_of(pieces_of(matrix_map(100, 50, 8, 3), {16, 2})), "0+32@864 32+32@1264 64+32@1664 ");
-}
-TEST(TensorPieces, RowsThatTouchAreOneStretch) {
-  EXPECT_EQ(text_of(pieces_of(matrix_map(8, 50, 8, 3), {0, 2})), "0+96@64 ");
-}
-TEST(TensorPieces, WhatLiesOutside) {
-  const TensorMap map = matrix_map(100, 50, 8, 3);
-  EXPECT_EQ(text_of(pieces_of(map, {96, 48})), "0+16@19584 16+16 32+16@19984 48+48 ");
-  EXPECT_EQ(text_of(pieces_of(map, {-4, -1})), "0+48 48+16@0 64+16 80+16@400 ");
-  EXPECT_EQ(text_of(pieces_of(map, {200, 0})), "0+96 ");
-  EXPECT_EQ(text_of(pieces_of(map, {0, -10})), "0+96 ");
-}
-TEST(TensorPieces, EverySecondRow) {
-  TensorMap map = matrix_map(100, 50, 8, 4);
-  map.step[1] = 2;
-  EXPECT_EQ(text_of(pieces_of(map, {0, 0})), "0+32@0 32+32@800 ");
-}
-TEST(TensorPieces, FiveDimensions) {
-  TensorMap map;
-  map.address = tensor;
-  map.rank = 5;
-  map.element_bytes = 2;
-  map.size = {10, 10, 10, 10, 10};
-  map.stride = {2, 20, 200, 2000, 20000};
-  map.box = {4, 1, 2, 1, 2};
-  map.step = {1, 1, 1, 1, 1};
-  EXPECT_EQ(text_of(pieces_of(map, {1, 2, 3, 4, 5})), "0+8@108642 8+8@108842 16+8@128642 24+8@128842 ");
-}
-TEST(TensorPieces, LayoutsThatAreNotKnown) {
-  TensorMap map = matrix_map(100, 50, 8, 3);
-  map.laid_out = false;
-  EXPECT_EQ(text_of(pieces_of(map, {0, 0})), "0+96 ");
-}
-
 // ---- matrices
 
 std::uint64_t descriptor(std::uint32_t start, std::uint32_t leading, std::uint32_t stride, std::uint64_t swizzle) {
@@ -302,8 +258,8 @@ TEST_F(Agents, BoxesOfTensors) {
 }
 
 TEST_F(Agents, LayoutsThatAreNotKnownHaveSharedMemorysSide) {
-  TensorMap map = matrix_map(100, 50, 8, 3);
-  map.laid_out = false;
+  ptx::TensorMap map = matrix_map(100, 50, 8, 3);
+  map.interleave = ptx::Interleave::bytes16;
   maps_.made(encoded_, map);
   Seen seen;
   LaunchLog log(shape_, seen);

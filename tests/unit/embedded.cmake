@@ -55,3 +55,7 @@ target_compile_definitions(embedded_test PRIVATE
   EMBEDDED_PROGRAMS="${CMAKE_CURRENT_BINARY_DIR}/embedded_run_"
   EMBEDDED_DATA="${CMAKE_CURRENT_SOURCE_DIR}/embedded/"
   CUDA_LIBRARIES="${CUDA_ROOT}/lib64/")
+# The driver's functions for tensor maps, by themselves.
+deadheat_test(embedded_tensor_maps_test embedded_tensor_maps.cpp ${PROJECT_SOURCE_DIR}/replay/embedded/tensor_map_api.cpp
+              LIBS deadheat_ptx)
+target_include_directories(embedded_tensor_maps_test SYSTEM PRIVATE ${CUDA_INCLUDE})

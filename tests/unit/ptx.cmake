@@ -39,3 +39,6 @@ target_compile_definitions(ptx_test PRIVATE
 if(TARGET ptx_corpus)
   add_dependencies(ptx_test ptx_corpus)
 endif()
+
+# Boxes of tensors.
+deadheat_test(tensor_map_test tensor_map_test.cpp LIBS deadheat_ptx)

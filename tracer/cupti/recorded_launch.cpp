@@ -115,7 +115,7 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
   };
   missing("copies by tensor maps that were not seen being made: their accesses are missing",
           writing_->log.unknown_maps());
-  missing("copies by tensor maps of im2col or interleaved layouts: their accesses to global memory are missing",
+  missing("copies by tensor maps of interleaved layouts: their accesses to global memory are missing",
           writing_->log.unplaced());
   if (writing_->log.damaged()) session_.incident("lost", "accesses were recorded that make no sense");
   writing_.reset();

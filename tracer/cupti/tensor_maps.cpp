@@ -8,50 +8,47 @@ namespace deadheat::cupti {
 
 namespace {
 
-using device_log::TensorMap;
-
-// By CUtensorMapDataType; those after these are packed, and how they lie in memory is not followed.
-constexpr std::uint32_t element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
-
-constexpr std::uint64_t most_box_bytes = 1 << 20;  // more than shared memory has
+using ptx::TensorMap;
 
 template <typename P>
 bool describe(const P& p, TensorMap& map) {
-  if (!p.tensorMap || p.tensorRank == 0 || p.tensorRank > device_log::most_dimensions || !p.globalDim) return false;
+  if (!p.tensorMap || p.tensorRank == 0 || p.tensorRank > ptx::most_dimensions || !p.globalDim) return false;
+  // Types after these are packed, and swizzles after these are not of this architecture: how they lie is not followed.
+  if (std::size_t(p.tensorDataType) >= ptx::tensor_types || std::size_t(p.swizzle) > CU_TENSOR_MAP_SWIZZLE_128B)
+    return false;
   map.address = reinterpret_cast<std::uint64_t>(p.globalAddress);
-  map.rank = p.tensorRank;
-  if (std::size_t(p.tensorDataType) >= std::size(element_bytes)) return false;
-  map.element_bytes = element_bytes[p.tensorDataType];
-  map.laid_out = p.interleave == CU_TENSOR_MAP_INTERLEAVE_NONE;
+  map.rank = std::uint8_t(p.tensorRank);
+  map.type = ptx::TensorType(p.tensorDataType);
+  map.interleave = ptx::Interleave(p.interleave);
+  map.swizzle = ptx::Swizzle(p.swizzle);
+  map.fills_nan = p.oobFill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
   for (unsigned d = 0; d < map.rank; ++d) {
     map.size[d] = p.globalDim[d];
-    map.stride[d] = d == 0 ? map.element_bytes : p.globalStrides ? p.globalStrides[d - 1] : 0;
-    map.step[d] = p.elementStrides && d ? std::max(1u, p.elementStrides[d]) : 1;
+    map.stride[d] = d == 0 ? map.element_bytes() : p.globalStrides ? p.globalStrides[d - 1] : 0;
+    map.step[d] = p.elementStrides ? std::max(1u, p.elementStrides[d]) : 1;
   }
   return true;
 }
 
-}  // namespace
+} // namespace
 
 void encode_tiled(Call& call, cuTensorMapEncodeTiled_params& p) {
   TensorMap map;
   if (!call.done() || !p.boxDim || !describe(p, map)) return;
-  std::uint64_t bytes = map.element_bytes;
-  for (unsigned d = 0; d < map.rank; ++d) {
-    map.box[d] = p.boxDim[d];
-    bytes *= (map.box[d] + map.step[d] - 1) / map.step[d];
-  }
-  if (bytes > most_box_bytes) return;
-  map.box_bytes = std::uint32_t(bytes);
+  for (unsigned d = 0; d < map.rank; ++d) map.box[d] = p.boxDim[d];
   call.session.tensor_maps.made(p.tensorMap, map);
 }
 
-// Which pixels a column takes depends on more than the coordinates.
 void encode_im2col(Call& call, cuTensorMapEncodeIm2col_params& p) {
   TensorMap map;
-  if (!call.done() || !describe(p, map)) return;
-  map.laid_out = false;
-  map.box_bytes = map.element_bytes * p.channelsPerPixel * p.pixelsPerColumn;
+  if (!call.done() || !p.pixelBoxLowerCorner || !p.pixelBoxUpperCorner || p.tensorRank < 3 || !describe(p, map)) return;
+  map.im2col = true;
+  for (unsigned n = 0; n + 2 < map.rank; ++n) {
+    map.lower[n] = p.pixelBoxLowerCorner[n];
+    map.upper[n] = p.pixelBoxUpperCorner[n];
+  }
+  map.channels = p.channelsPerPixel;
+  map.pixels = p.pixelsPerColumn;
   call.session.tensor_maps.made(p.tensorMap, map);
 }
 
@@ -66,4 +63,4 @@ void replace_address(Call& call, cuTensorMapReplaceAddress_params& p) {
   }
 }
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

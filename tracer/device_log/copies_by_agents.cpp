@@ -13,6 +13,8 @@
 
 namespace deadheat::device_log {
 
+constexpr std::uint32_t most_box_bytes = 1 << 20; // more than shared memory has
+
 // What the lane's copy is as a whole; of a tensor without its other side. False: there is none.
 bool LaunchLog::copy_of(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes, unsigned lane,
                         trace::BulkCopy& copy) {
@@ -33,24 +35,25 @@ bool LaunchLog::copy_of(const Warp& warp, const ptx::Slot& slot, const std::uint
   return slot.map || copy.bytes[lane];
 }
 
-// A copy for each stretch of the box that lies together in global memory. What lies outside of the tensor is filled in
-// shared memory, and nothing is written of it to the tensor. Of layouts that are not known one copy, with shared
-// memory's side.
+// A copy for each stretch of the box. What lies outside of the tensor is filled in shared memory, and nothing is
+// written of it to the tensor.
 void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, trace::BulkCopy copy,
                               std::vector<trace::BulkCopy>& pieces) {
   const unsigned lane = unsigned(__builtin_ctz(copy.mask));
-  std::optional<TensorMap> map;
+  std::optional<ptx::TensorMap> map;
   if (shape_.tensor_maps) map = shape_.tensor_maps->find(u64_at(bytes, slot.map, lane));
-  if (!map || (map->laid_out && map->rank != slot.dimensions)) {
+  if (!map || map->rank != slot.dimensions || ptx::box_bytes(*map) > most_box_bytes) {
     ++unknown_maps_;
     return;
   }
-  unplaced_ += !map->laid_out;
-  std::array<std::int32_t, most_dimensions> at{};
-  for (unsigned d = 0; d < slot.dimensions; ++d) at[d] = std::int32_t(u32_at(bytes, slot.coordinates + 128 * d, lane));
+  unplaced_ += !laid_out(*map);
+  auto word = [&](unsigned n) { return u32_at(bytes, slot.coordinates + 128 * n, lane); };
+  ptx::TensorPlace place;
+  for (unsigned d = 0; d < slot.dimensions; ++d) place.at[d] = std::int32_t(word(d));
+  for (unsigned n = 0; n < slot.offsets; ++n) place.offsets[n] = std::uint16_t(word(slot.dimensions + n));
   const std::uint64_t shared = copy.destination[lane];
-  for (const TensorPiece& piece : pieces_of(*map, at)) {
-    if (!slot.from_tensor && !piece.address && map->laid_out) continue;
+  for (const ptx::TensorPiece& piece : pieces_of(*map, place, shared & cluster_offset_mask)) {
+    if (!slot.from_tensor && !piece.address && laid_out(*map)) continue;
     copy.destination[lane] = slot.from_tensor ? shared + piece.offset : piece.address;
     copy.source[lane] = slot.from_tensor ? piece.address : shared + piece.offset;
     copy.bytes[lane] = piece.bytes;
@@ -71,7 +74,8 @@ std::vector<trace::BulkCopy> LaunchLog::bulk_copies(const Warp& warp, const ptx:
     if (slot.source || slot.map) {
       std::vector<std::uint64_t> what{whole.destination[lane], whole.source[lane], whole.bytes[lane],
                                       slot.map ? u64_at(bytes, slot.map, lane) : 0};
-      for (unsigned d = 0; d < slot.dimensions; ++d) what.push_back(u32_at(bytes, slot.coordinates + 128 * d, lane));
+      for (unsigned n = 0; n < slot.dimensions + slot.offsets; ++n)
+        what.push_back(u32_at(bytes, slot.coordinates + 128 * n, lane));
       whole.digest[lane] = digests.try_emplace(std::move(what), whole.digest[lane]).first->second;
     }
     std::vector<trace::BulkCopy> pieces;

@@ -75,9 +75,7 @@ class LaunchLog {
   std::uint64_t damaged() const { return damaged_; } // segments that made no sense
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
   std::uint64_t unknown_maps() const { return unknown_maps_; } // copies of tensors whose maps nobody saw being made
-  std::uint64_t unplaced() const {
-    return unplaced_;
-  } // of which global memory's side is not known (TensorMap::laid_out)
+  std::uint64_t unplaced() const { return unplaced_; } // of which global memory's side is not known (ptx::laid_out)
 
   struct Place { // in the shared memory of a block
     std::uint32_t block = 0, offset = 0;

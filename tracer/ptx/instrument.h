@@ -55,7 +55,8 @@ struct Slot {
               // instruction: lanes whose test failed have all ones as address
     bulk, // tickets as strong where it completes on an mbarrier; u64 destination, source, mbarrier, u32 bytes, u32 mask
           // of blocks. st.async and red.async: no source, and their bytes are `number`. Of a tensor: u64 of its address
-          // in shared memory, u64 digest of the tensor map (device_log/tensor_map.h), u32 of each coordinate
+          // in shared memory, u64 digest of the tensor map (device_log/tensor_map.h), u32 of each coordinate,
+          // and of each offset of im2col
     heap, // tickets as strong, but none before: of malloc taken behind the call, of free ahead of it; u64 address, and
           // of malloc u64 bytes asked for. A segment of its own in a function that the clone calls in place of the
           // runtime's
@@ -82,7 +83,7 @@ struct Slot {
                                                               // expected; write: the bytes that st.bulk sets; heap:
                                                               // the bytes asked for
   std::uint32_t map = 0, coordinates = 0; // likewise, of bulk: of tensors
-  std::uint32_t dimensions = 0; // likewise
+  std::uint32_t dimensions = 0, offsets = 0; // likewise: how many coordinates, and offsets of im2col behind them
   bool from_tensor = false; // likewise; else to it
   std::uint32_t first = 0, second = 0; // matrix: where the descriptors lie; first 0: a is in registers
   bool transposed[2] = {}; // matrix

@@ -33,6 +33,14 @@ bool bulk_ends(const Instruction& i, bool (&shared)[2]) {
   return found == 2;
 }
 
+// Offsets of im2col, where a copy has them (9.7.9.27.1): the vector behind the mbarrier.
+constexpr std::size_t offsets_operand = 3;
+std::size_t offset_count(const Instruction& i) {
+  if (!i.has(Modifier::tensor) || !completes_on_mbarrier(i) || i.operands.size() <= offsets_operand) return 0;
+  const Operand& o = i.operands[offsets_operand];
+  return o.kind == Operand::Kind::vector ? std::min<std::size_t>(o.elements.size(), 3) : 0;
+}
+
 // Where a copy's operands lie, by its form (9.7.9.25.4.1, 9.7.9.25.5.2; st.async and red.async: 9.7.9.12, 9.7.13.7).
 struct Places {
   std::size_t shared = 0, other = 1, object = 3, blocks = 4; // other: the source, or the tensor map with coordinates
@@ -43,15 +51,14 @@ Places places_of(const Instruction& i) {
   const bool loads = completes_on_mbarrier(i);
   if (!loads) return {1, 0, 0, 0};
   // im2col has offsets in front of the mask of blocks.
-  const bool offsets = i.operands.size() > 3 && i.operands[3].kind == Operand::Kind::vector;
-  return {0, 1, 2, offsets ? std::size_t(4) : std::size_t(3)};
+  return {0, 1, 2, offset_count(i) ? std::size_t(4) : std::size_t(3)};
 }
 
 const Operand* tensor_operand(const Instruction& i) {
   const Operand& o = i.operands[places_of(i).other];
   const bool good = o.kind == Operand::Kind::address && o.elements.size() == 2 &&
                     o.elements[0].kind == Operand::Kind::reg && o.elements[1].kind == Operand::Kind::vector &&
-                    !o.elements[1].elements.empty() && o.elements[1].elements.size() <= device_log::most_dimensions;
+                    !o.elements[1].elements.empty() && o.elements[1].elements.size() <= most_dimensions;
   return good ? &o : nullptr;
 }
 
@@ -129,7 +136,8 @@ bool FunctionClone::async_slot(std::uint32_t statement, Slot& slot, std::uint32_
       slot.from_tensor = object;
       slot.dimensions = std::uint32_t(tensor_operand(i)->elements[1].elements.size());
       slot.map = array(lanes8);
-      slot.coordinates = array(slot.dimensions * lanes4);
+      slot.offsets = std::uint32_t(offset_count(i));
+      slot.coordinates = array((slot.dimensions + slot.offsets) * lanes4);
     } else {
       slot.source = array(lanes8);
       slot.size = array(lanes4);
@@ -257,9 +265,17 @@ void FunctionClone::before_tensor(const Instruction& i, const Slot& slot) {
     }
   }
   put("st.global.b64 [%dh_wide+" + std::to_string(slot.map) + "], %dh_v;");
+  auto store = [&](std::uint32_t place) {
+    put("st.global.b32 [%dh_half+" + std::to_string(slot.coordinates + place * lanes4) + "], %dh_s;");
+  };
   for (unsigned d = 0; d < slot.dimensions; ++d) {
     put("mov.b32 %dh_s, " + text_of(tensor.elements[1].elements[d]) + ";");
-    put("st.global.b32 [%dh_half+" + std::to_string(slot.coordinates + d * lanes4) + "], %dh_s;");
+    store(d);
+  }
+  for (unsigned n = 0; n < slot.offsets; ++n) {
+    load_value(i.operands[offsets_operand].elements[n], 16, "%dh_v");
+    put("cvt.u32.u64 %dh_s, %dh_v;");
+    store(slot.dimensions + n);
   }
 }
 
