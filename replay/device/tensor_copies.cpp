@@ -62,7 +62,7 @@ bool reduces(BulkReduction op, TensorType type) {
     case BulkReduction::max: return integer || (is_float(type) && bytes == 2);
     case BulkReduction::inc:
     case BulkReduction::dec: return type == TensorType::u32;
-    default: return integer;
+    default: return integer && type != TensorType::s64;
   }
 }
 
@@ -285,7 +285,7 @@ void Machine::box_copy(ThreadContext& thread, std::uint32_t site) {
   AsyncCopy copy;
   copy.kind = AsyncCopy::Kind::bulk;
   copy.site = site;
-  copy.bytes = copy.source_bytes = ptx::box_bytes(*map);
+  copy.bytes = copy.source_bytes = ptx::box_extent(*map);
   copy.mbarrier = thread.arg[engine::box_mbarrier];
   if (const std::uint64_t operation = thread.arg[engine::box_reduction]) {
     copy.reduction = std::uint32_t(operation) | std::uint32_t(reduced_type(map->type)) << 8;
@@ -321,10 +321,17 @@ void Machine::box_copy(ThreadContext& thread, std::uint32_t site) {
     return box_fault(
         thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(), AccessKind::read,
         "the box begins at " + std::to_string(place.at[0]) + " along dimension 0, which is no multiple of 16 bytes");
+  // An H100 calls it an illegal instruction; of loads it is none.
+  const auto negative =
+      std::find_if(place.at.begin(), place.at.begin() + map->rank, [](std::int32_t at) { return at < 0; });
+  if (!loads && negative != place.at.begin() + map->rank)
+    return box_fault(thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(), AccessKind::write,
+                     "a copy into a tensor begins before it, at " + std::to_string(*negative) + " along dimension " +
+                         std::to_string(negative - place.at.begin()));
   if (map->im2col && !base_is_inside(*map, place))
     return box_fault(thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(), AccessKind::read,
                      "the base of the filter lies outside of the map's pixelBoxLowerCorner and pixelBoxUpperCorner");
-  box.pieces = pieces_of(*map, place, box.shared);
+  box.pieces = pieces_of(*map, place, box.shared, !loads);
   for (const TensorPiece& piece : box.pieces) box.parts += piece.swizzled ? piece.bytes / ptx::swizzle_unit : 1;
   copy.box = std::make_shared<const Box>(std::move(box));
   copy.bulk_group = queue.bulk_groups;

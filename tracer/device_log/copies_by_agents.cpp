@@ -52,7 +52,7 @@ void LaunchLog::tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, 
   for (unsigned d = 0; d < slot.dimensions; ++d) place.at[d] = std::int32_t(word(d));
   for (unsigned n = 0; n < slot.offsets; ++n) place.offsets[n] = std::uint16_t(word(slot.dimensions + n));
   const std::uint64_t shared = copy.destination[lane];
-  for (const ptx::TensorPiece& piece : pieces_of(*map, place, shared & cluster_offset_mask)) {
+  for (const ptx::TensorPiece& piece : pieces_of(*map, place, shared & cluster_offset_mask, !slot.from_tensor)) {
     if (!slot.from_tensor && !piece.address && laid_out(*map)) continue;
     copy.destination[lane] = slot.from_tensor ? shared + piece.offset : piece.address;
     copy.source[lane] = slot.from_tensor ? piece.address : shared + piece.offset;

@@ -11,7 +11,7 @@ struct TypeLine {
   std::string_view name;
   std::uint32_t bytes;
   bool is_float;
-  std::uint64_t nan; // OOB-NaN: all bits of the significand are one, as the device fills it in
+  std::uint64_t nan; // OOB-NaN, as an H100 has it
 };
 constexpr TypeLine types[tensor_types] = {{"u8", 1, false, 0},
                                           {"u16", 2, false, 0},
@@ -19,30 +19,47 @@ constexpr TypeLine types[tensor_types] = {{"u8", 1, false, 0},
                                           {"s32", 4, false, 0},
                                           {"u64", 8, false, 0},
                                           {"s64", 8, false, 0},
-                                          {"f16", 2, true, 0x7fff},
-                                          {"f32", 4, true, 0x7fff'ffff},
-                                          {"f64", 8, true, 0x7fff'ffff'ffff'ffff},
-                                          {"bf16", 2, true, 0x7fff},
-                                          {"f32.ftz", 4, true, 0x7fff'ffff},
-                                          {"tf32", 4, true, 0x7fff'ffff},
-                                          {"tf32.ftz", 4, true, 0x7fff'ffff}};
+                                          {"f16", 2, true, 0x7ff7},
+                                          {"f32", 4, true, 0x7ff7'7ff7},
+                                          {"f64", 8, true, 0x7ff7'7ff7'7ff7'7ff7},
+                                          {"bf16", 2, true, 0x7ff7},
+                                          {"f32.ftz", 4, true, 0x7ff7'7ff7},
+                                          {"tf32", 4, true, 0x7ff7'7ff7},
+                                          {"tf32.ftz", 4, true, 0x7ff7'7ff7}};
 const TypeLine& line(TensorType type) { return types[std::min<std::size_t>(std::size_t(type), tensor_types - 1)]; }
 
 std::uint32_t taken(std::uint32_t box, std::uint32_t step) { return (box + step - 1) / std::max(step, 1u); }
 
+std::uint32_t row_bytes(const TensorMap& map) { return (map.im2col ? map.channels : map.box[0]) * map.element_bytes(); }
+// From one row of the box to the next: as an H100 has it.
+std::uint32_t row_pitch(const TensorMap& map) {
+  if (map.swizzle == Swizzle::none) return row_bytes(map);
+  return std::max(row_bytes(map), swizzle_unit << unsigned(map.swizzle));
+}
+
 // Gathers stretches in the order of shared memory.
 class Stretches {
  public:
-  Stretches(const TensorMap& map, std::uint64_t shared) : map_(map), shared_(shared) {}
+  Stretches(const TensorMap& map, std::uint64_t shared, bool into_tensor) : map_(map), shared_(shared) {
+    const std::uint32_t unit = into_tensor ? swizzle_unit / map.element_bytes() : 1;
+    size_ = std::int64_t((map.size[0] + unit - 1) / unit * unit);
+  }
 
   // Elements [from, to) of dimension 0 of a row that begins at `row`, of which those in [0, size) exist.
   void add_row(bool exists, std::int64_t row, std::int64_t from, std::int64_t to) {
-    const std::int64_t size = exists ? std::int64_t(map_.size[0]) : 0;
+    const std::int64_t size = exists ? size_ : 0;
+    const std::uint32_t end = offset_ + row_pitch(map_);
     const std::int64_t inside = std::clamp<std::int64_t>(0, from, to), beyond = std::clamp(size, inside, to);
-    if (beyond == inside) return add(0, to - from);
-    add(0, inside - from);
-    add(std::uint64_t(row + inside * map_.element_bytes()), beyond - inside);
-    add(0, to - beyond);
+    if (beyond == inside) {
+      add(0, to - from);
+    } else {
+      add(0, inside - from);
+      add(std::uint64_t(row + inside * map_.element_bytes()), beyond - inside);
+      add(0, to - beyond);
+    }
+    if (offset_ == end) return;
+    flush();
+    offset_ = end;
   }
 
   std::vector<TensorPiece> take() {
@@ -93,6 +110,7 @@ class Stretches {
   std::vector<TensorPiece> pieces_;
   TensorPiece open_;
   std::uint32_t offset_ = 0; // before swizzling
+  std::int64_t size_ = 0;    // of dimension 0
 };
 
 // Row by row of the box: dimension 1 the fastest, from a corner that may lie outside (5.5.3).
@@ -160,6 +178,13 @@ std::uint32_t box_bytes(const TensorMap& map) {
   return std::uint32_t(std::min<std::uint64_t>(bytes, 0xffff'ffff));
 }
 
+std::uint32_t box_extent(const TensorMap& map) {
+  const std::uint32_t bytes = box_bytes(map), row = row_bytes(map), pitch = row_pitch(map);
+  if (!bytes || pitch == row) return bytes;
+  const std::uint64_t extent = std::uint64_t(bytes / row) * pitch;
+  return std::uint32_t(std::min<std::uint64_t>(extent, 0xffff'ffff));
+}
+
 std::uint32_t swizzled_offset(Swizzle swizzle, std::uint64_t shared, std::uint32_t offset) {
   const std::uint64_t at = shared + offset, mask = (std::uint64_t(1) << unsigned(swizzle)) - 1;
   return std::uint32_t((at ^ (((at >> 7) & mask) << 4)) - shared);
@@ -167,9 +192,10 @@ std::uint32_t swizzled_offset(Swizzle swizzle, std::uint64_t shared, std::uint32
 
 bool laid_out(const TensorMap& map) { return map.interleave == Interleave::none; }
 
-std::vector<TensorPiece> pieces_of(const TensorMap& map, const TensorPlace& place, std::uint64_t shared) {
+std::vector<TensorPiece> pieces_of(const TensorMap& map, const TensorPlace& place, std::uint64_t shared,
+                                   bool into_tensor) {
   if (!laid_out(map)) return {{0, 0, box_bytes(map)}};
-  Stretches stretches(map, shared);
+  Stretches stretches(map, shared, into_tensor);
   if (map.im2col)
     pixels(map, place, stretches);
   else

@@ -53,6 +53,8 @@ struct TensorMap {
 // What a box takes of shared memory, and what its copy counts at an mbarrier: outside of the tensor, too. At most
 // 2^32 - 1 (of maps that nobody could use).
 std::uint32_t box_bytes(const TensorMap& map);
+// From its first byte in shared memory to its last: rows that are shorter than the swizzle's span lie that far apart.
+std::uint32_t box_extent(const TensorMap& map);
 
 struct TensorPlace { // of an instruction: coordinates, and offsets of im2col (W, H, D)
   std::array<std::int32_t, most_dimensions> at{};
@@ -70,8 +72,10 @@ struct TensorPiece {
 // slice lies); its copy is one piece, as if all of it lay outside.
 bool laid_out(const TensorMap& map);
 // In the order of shared memory, but for what swizzling moves. `shared`: where the box begins there, of which a
-// swizzle looks at the bits up to 9.
-std::vector<TensorPiece> pieces_of(const TensorMap& map, const TensorPlace& place, std::uint64_t shared);
+// swizzle looks at the bits up to 9. `into_tensor`: an H100 writes whole units of 16 bytes, which along dimension 0 may
+// reach beyond the last element.
+std::vector<TensorPiece> pieces_of(const TensorMap& map, const TensorPlace& place, std::uint64_t shared,
+                                   bool into_tensor = false);
 
 inline constexpr std::uint32_t swizzle_unit = 16;
 // Where the unit at `offset` of the box lies.
