@@ -400,6 +400,11 @@ struct Incident {
   std::uint64_t count = 0;
   std::string text;
 };
+// A tensor map that a program on a GPU had the driver make: its 128 bytes, and the same map in the encoding of the
+// embedded device (FORMAT.md), with addresses of the GPU.
+struct TensorMap {
+  std::vector<std::uint8_t> bytes, described;
+};
 struct ProgramEnd {
   std::int32_t status = 0;
   bool clean = true;
@@ -410,6 +415,6 @@ using Record =
                  HostWait, Operation, GraphLaunch, GraphEnd, OperationBegin, OperationEnd, HostRead, HostWrite, Access,
                  Fence, BarrierArrive, BarrierComplete, BlockBarrier, WarpBarrier, WarpValue, AsyncCopy, BulkCopy,
                  AsyncCommit, AsyncWait, Mbarrier, ClusterBarrier, ThreadExit, MemoryError, SyncError, Incident,
-                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker, HostWaitBegin, HeapFree>;
+                 ProgramEnd, Window, Snapshot, Effects, HeapBlock, StreamMaker, HostWaitBegin, HeapFree, TensorMap>;
 
 } // namespace deadheat::trace

@@ -105,7 +105,7 @@ inline constexpr std::size_t inline_bytes = 4096; // larger byte strings become 
   X(StreamDestroy, 8) X(EventRecord, 9) X(StreamWait, 10) X(HostWait, 11) X(Operation, 12) X(GraphLaunch, 13)     \
   X(GraphEnd, 14) X(OperationBegin, 15) X(OperationEnd, 16) X(HostRead, 17) X(HostWrite, 18) X(MemoryError, 19)   \
   X(SyncError, 20) X(Incident, 21) X(ProgramEnd, 22) X(Window, 23) X(Snapshot, 24) X(Effects, 25)     \
-  X(HeapBlock, 26) X(StreamMaker, 27) X(HostWaitBegin, 28) X(HeapFree, 29)
+  X(HeapBlock, 26) X(StreamMaker, 27) X(HostWaitBegin, 28) X(HeapFree, 29) X(TensorMap, 30)
 #define DEADHEAT_TRACE_COMPACT(X)                                                                                 \
   X(Fence, 80) X(BarrierArrive, 81) X(BarrierComplete, 82) X(BlockBarrier, 83) X(WarpBarrier, 84) X(WarpValue, 85) \
   X(AsyncCopy, 86) X(AsyncCommit, 87) X(AsyncWait, 88) X(Mbarrier, 89) X(ClusterBarrier, 90) X(ThreadExit, 91) X(BulkCopy, 92)

@@ -9,6 +9,7 @@
 
 #include "deadheat/address.h"
 #include "deadheat/host_waits.h"
+#include "tracer/ptx/tensor_map.h"
 
 namespace deadheat::search {
 
@@ -63,6 +64,7 @@ Relocation Relocation::again() const {
   fresh.places_ = places_;
   fresh.next_device_ = next_device_;
   fresh.next_host_ = next_host_;
+  fresh.tensor_maps_ = tensor_maps_;
   return fresh;
 }
 
@@ -80,16 +82,39 @@ bool Relocation::move(trace::MemoryRange& range) const {
   return moved != 0;
 }
 
-void Relocation::move_words(std::vector<std::uint8_t>& bytes) const {
-  if (live_.empty()) return;
-  const std::uint64_t least = live_.begin()->first;
-  const std::uint64_t most = live_.rbegin()->first + live_.rbegin()->second.bytes;
-  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes.data() + at, 8);
-    if (word < least || word > most) continue;
-    if (const std::uint64_t moved = here(word)) std::memcpy(bytes.data() + at, &moved, 8);
+void Relocation::explain(const trace::TensorMap& map) {
+  if (map.bytes.size() == ptx::tensor_map_bytes && map.described.size() == ptx::tensor_map_bytes &&
+      ptx::decoded(map.described.data()))
+    tensor_maps_[map.bytes] = map.described;
+}
+
+// With its address here; of memory that is not live as it was.
+std::vector<std::uint8_t> Relocation::map_here(const std::vector<std::uint8_t>& described) const {
+  ptx::TensorMap map = *ptx::decoded(described.data());
+  if (const std::uint64_t moved = here(map.address)) map.address = moved;
+  const ptx::TensorMapBytes bytes = ptx::encoded(map);
+  return {bytes.begin(), bytes.end()};
+}
+
+void Relocation::move_words(std::vector<std::uint8_t>& bytes, std::uint64_t at) const {
+  std::vector<std::pair<std::size_t, std::vector<std::uint8_t>>> maps;
+  std::size_t place = (ptx::tensor_map_alignment - at % ptx::tensor_map_alignment) % ptx::tensor_map_alignment;
+  for (; !tensor_maps_.empty() && place + ptx::tensor_map_bytes <= bytes.size(); place += ptx::tensor_map_alignment) {
+    const auto begin = bytes.begin() + std::ptrdiff_t(place);
+    const auto found = tensor_maps_.find({begin, begin + ptx::tensor_map_bytes});
+    if (found != tensor_maps_.end()) maps.emplace_back(place, map_here(found->second));
   }
+  if (!live_.empty()) {
+    const std::uint64_t least = live_.begin()->first;
+    const std::uint64_t most = live_.rbegin()->first + live_.rbegin()->second.bytes;
+    for (std::size_t word_at = 0; word_at + 8 <= bytes.size(); word_at += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, bytes.data() + word_at, 8);
+      if (word < least || word > most) continue;
+      if (const std::uint64_t moved = here(word)) std::memcpy(bytes.data() + word_at, &moved, 8);
+    }
+  }
+  for (const auto& [map_at, map] : maps) std::copy(map.begin(), map.end(), bytes.begin() + std::ptrdiff_t(map_at));
 }
 
 // ---- the run
@@ -139,6 +164,8 @@ class Mover {
         }
       } else if (const auto* operation = std::get_if<trace::Operation>(&records_[i])) {
         next_operation_ = std::max(next_operation_, operation->id + 1);
+      } else if (const auto* map = std::get_if<trace::TensorMap>(&records_[i])) {
+        run_.relocation.explain(*map);
       } else if (auto* snapshot = std::get_if<trace::Snapshot>(&records_[i])) {
         if (snapshot->window == id) snapshots_.push_back(snapshot);
       }
@@ -197,7 +224,7 @@ class Mover {
       if (!run_.relocation.move(range)) continue;
       Expected<std::vector<std::uint8_t>> data = bytes_(snapshot->data);
       if (!data) return data.error();
-      run_.relocation.move_words(*data);
+      run_.relocation.move_words(*data, snapshot->address);
       trace::Copy copy;
       copy.direction = trace::Copy::Direction::h2d;
       copy.destination = range;
@@ -256,10 +283,11 @@ class Mover {
     return {};
   }
 
-  Expected<void> move_data(trace::Bytes& bytes) {
+  // `at`: where they lie on the GPU.
+  Expected<void> move_data(trace::Bytes& bytes, std::uint64_t at) {
     Expected<std::vector<std::uint8_t>> data = bytes_(bytes);
     if (!data) return data.error();
-    run_.relocation.move_words(*data);
+    run_.relocation.move_words(*data, at);
     bytes.size = data->size();
     bytes.inlined = std::move(*data);
     return {};
@@ -271,7 +299,7 @@ class Mover {
     if (!data) return data.error();
     const std::uint64_t before = address % 8;
     data->insert(data->begin(), before, 0);
-    run_.relocation.move_words(*data);
+    run_.relocation.move_words(*data, address - before);
     data->erase(data->begin(), data->begin() + std::ptrdiff_t(before));
     bytes = {data->size(), std::move(*data), {}};
     return {};
@@ -353,7 +381,7 @@ class Mover {
       if (!launch->instrumented && !by_effect_.count(operation.id)) {
         return missing(operation, "what the opaque kernel " + launch->kernel + " did is not in the trace");
       }
-      if (Expected<void> moved = move_data(launch->arguments); !moved) return moved;
+      if (Expected<void> moved = move_data(launch->arguments, 0); !moved) return moved;
     } else if (auto* copy = std::get_if<trace::Copy>(&operation.what)) {
       using Direction = trace::Copy::Direction;
       const bool may_change = written_by_device(copy->source);
@@ -370,6 +398,7 @@ class Mover {
       if (by_host) {
         if (Expected<void> moved = move_change(copy->source.address, copy->data); !moved) return moved;
       }
+      const std::uint64_t to_address = copy->destination.address;
       const bool from = run_.relocation.move(copy->source), to = run_.relocation.move(copy->destination);
       if ((!from && !from_host) || (!to && !to_host)) {
         return missing(operation, copy->api + " of memory that the trace does not know (an array, perhaps)");
@@ -382,7 +411,7 @@ class Mover {
       } else if (from_host && from && may_change) {
         copy->data = {}; // read when the copy runs
       } else if (from_host && copy->data.size) {
-        if (Expected<void> moved = move_data(copy->data); !moved) return moved;
+        if (Expected<void> moved = move_data(copy->data, to_address); !moved) return moved;
       } else if (from_host && !from) {
         return missing(operation, "the bytes that " + copy->api + " brought are not in the trace");
       }

@@ -3,7 +3,9 @@
 // What comes before the window is left out, but for what still lives: modules, streams, and the memory that the window
 // touches, with the bytes that it had. Behind the window's end the host copies what the window touched: its outputs.
 // Memory lies elsewhere here, since the addresses of a GPU are anything that the driver likes. Addresses in arguments
-// and in memory are found by their values: words of 8 bytes at multiples of 8 that point into live memory.
+// and in memory are found by their values: words of 8 bytes at multiples of 8 that point into live memory. Tensor maps
+// are found by theirs, too: where the driver's bytes lie that the trace explains (trace::TensorMap), the embedded
+// device's take their place.
 //
 // Thread-safety: none.
 #pragma once
@@ -31,7 +33,9 @@ class Relocation {
   // The address here; 0: not in live memory.
   std::uint64_t here(std::uint64_t address) const;
   bool move(trace::MemoryRange& range) const;  // false: it does not begin in live memory
-  void move_words(std::vector<std::uint8_t>& bytes) const;
+  // `at`: where the bytes lie, modulo 64.
+  void move_words(std::vector<std::uint8_t>& bytes, std::uint64_t at = 0) const;
+  void explain(const trace::TensorMap& map); // from now on its bytes are known
 
  private:
   static std::uint64_t first_device();
@@ -40,6 +44,8 @@ class Relocation {
     std::uint64_t bytes = 0, here = 0;
     std::uint32_t allocation = 0;
   };
+  std::vector<std::uint8_t> map_here(const std::vector<std::uint8_t>& described) const;
+  std::map<std::vector<std::uint8_t>, std::vector<std::uint8_t>> tensor_maps_; // by the driver's bytes
   std::map<std::uint64_t, Memory> live_;            // by address on the GPU
   std::map<std::uint32_t, std::uint64_t> places_;   // by allocation: address here
   std::map<std::uint32_t, std::uint64_t> addresses_;  // by allocation: address on the GPU

@@ -402,6 +402,7 @@ struct Describe {
   std::string operator()(const Incident& r) {
     return Line("incident").word(r.kind).field("count", r.count).word(r.text).take();
   }
+  std::string operator()(const TensorMap& r) { return Line("tensor_map").field("bytes", r.bytes.size()).take(); }
   std::string operator()(const ProgramEnd& r) {
     return Line("program_end").word("status").word(std::to_string(r.status)).flag(!r.clean, "unclean").take();
   }

@@ -96,6 +96,7 @@ template <class A> void fields(A& a, HeapFree& r) {
   a(r.launch, r.block, r.thread, r.module, r.site, r.address, r.bytes);
 }
 template <class A> void fields(A& a, Incident& r) { a(r.kind, r.count, r.text); }
+template <class A> void fields(A& a, TensorMap& r) { a(r.bytes, r.described); }
 template <class A> void fields(A& a, ProgramEnd& r) { a(r.status, r.clean); }
 
 // ---- Compact records: launch, block, warp and module come from the context
