@@ -75,7 +75,7 @@ class Explainer final : public trace::RecordVisitor {
     Scope scope = Scope::none;
     bool reads = false, writes = false;
     bool unused = false; // nobody looks at what it returned
-    bool waits = false;  // it is a wait loop's, or acquires
+    bool waits = false; // it is a wait loop's, or acquires
   };
   struct FlagWrite {
     FlagUse use;
@@ -100,14 +100,14 @@ class Explainer final : public trace::RecordVisitor {
       std::pair<std::uint64_t, std::uint64_t>; // 0, or of shared memory one more than the block's bits; address
   struct Case {
     const FoundRace* race = nullptr;
-    Mark common;              // FoundRace::common
-    Arrival first, second;    // the last barrier that the one side alone came to between them
+    Mark common; // FoundRace::common
+    Arrival first, second; // the last barrier that the one side alone came to between them
     Arrival first_before, second_before;
-    bool exited = false;      // the first's thread, since its access
-    Mark early;               // the first's arrival, before its access, at the barrier that the second then waits at
-    Mark warp_barrier;        // bar.warp.sync between them, with only one of the lanes in its mask
+    bool exited = false; // the first's thread, since its access
+    Mark early; // the first's arrival, before its access, at the barrier that the second then waits at
+    Mark warp_barrier; // bar.warp.sync between them, with only one of the lanes in its mask
     std::uint32_t warp_mask = 0;
-    Mark warp_value;          // shfl, vote, match, redux between them
+    Mark warp_value; // shfl, vote, match, redux between them
     Fence first_fence, second_fence;
     Mark restricted; // such a fence (order::Restriction) of either thread since the first access
     Mark async_wait;
@@ -124,7 +124,7 @@ class Explainer final : public trace::RecordVisitor {
     Mark cluster_arrive, cluster_arrive_before, cluster_wait;
     bool cluster_relaxed = false;
     std::map<order::ThreadKey, Fence> fences, fences_before; // of the first side's block
-    bool barrier = false;                     // of the first thread, since the first access
+    bool barrier = false; // of the first thread, since the first access
     LineReads first_reads, second_reads;
     std::map<Flag, FlagWrites> writes; // since the first access
     std::array<std::optional<Message>, 4> messages; // the last; 2 more: the first's thread wrote, 1: the second's read
