@@ -74,13 +74,16 @@ std::vector<std::size_t> firsts(const Detector& detector, const std::vector<Foun
   return first;
 }
 
-// Those that one message should have ordered, which falls short in one way. True of the first of several.
+// Those that one message should have ordered, which falls short in one way, of those that are no other fault. True of
+// the first of several.
 std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::size_t>& first) {
   std::map<std::string, std::size_t> known;
-  std::vector<bool> leads(first.size());
+  std::vector<bool> leads(first.size()), joined(first.size());
+  for (std::size_t i = 0; i < first.size(); ++i)
+    if (first[i] != i) joined[i] = joined[first[i]] = true;
   for (std::size_t i = 0; i < first.size(); ++i) {
-    const std::string message = explainer.broken_message(i);
-    if (message.empty() || first[i] != i) continue;
+    const std::string message = joined[i] ? "" : explainer.broken_message(i);
+    if (message.empty()) continue;
     const auto [at, is_new] = known.try_emplace(message, i);
     if (is_new) continue;
     first[i] = at->second;
@@ -89,8 +92,8 @@ std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::siz
   return leads;
 }
 
-std::string more_races(std::ptrdiff_t others) {
-  return std::to_string(others) + (others == 1 ? " more race" : " more races") + " of the same fault";
+std::string of_the_same_fault(std::ptrdiff_t races, const std::string& more) {
+  return std::to_string(races) + " " + more + (races == 1 ? " race" : " races") + " of the same fault";
 }
 
 } // namespace
@@ -104,11 +107,11 @@ void join_faults(const Detector& detector, const std::vector<FoundRace>& found, 
   const std::vector<bool> leads = join_messages(explainer, first);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto others = std::count(first.begin(), first.end(), i) - 1;
-    if (leads[i]) races[from + i].why += "; that message, put right, orders " + more_races(others);
+    if (leads[i]) races[from + i].why += "; that message, put right, orders " + of_the_same_fault(others, "other");
     if (barriers[i].where.empty()) continue;
     const bool blocks = found[i].first.thread.block_bits() != found[i].second.thread.block_bits();
     races[from + i].why += std::string("; ") + (blocks ? "what synchronizes the blocks " : "a barrier ") +
-                           barriers[i].where + " orders " + more_races(others);
+                           barriers[i].where + " orders " + of_the_same_fault(others, "more");
   }
   std::vector<std::size_t> order(found.size());
   std::iota(order.begin(), order.end(), 0);

@@ -17,8 +17,7 @@
 namespace deadheat::detect {
 
 // races: those that were found, described, from `from` on. Each that is not the first of its fault names that, and
-// ranks behind all that are, of its certainty and class; its number is its rank. The first says what
-// orders all.
+// ranks behind all that are, of its certainty and class; its number is its rank. The first says what orders all.
 void join_faults(const Detector& detector, const std::vector<FoundRace>& found, const Explainer& explainer,
                  const Between& between, std::size_t from, std::vector<Race>& races);
 

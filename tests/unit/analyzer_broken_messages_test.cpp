@@ -36,7 +36,7 @@ TEST_F(BrokenMessages, TwoArraysBehindOneFlag) {
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].same_fault_as, 0u);
   EXPECT_EQ(found[1].same_fault_as, found[0].id);
-  EXPECT_NE(found[0].why.find("that message, put right, orders 1 more race of the same fault"), std::string::npos)
+  EXPECT_NE(found[0].why.find("that message, put right, orders 1 other race of the same fault"), std::string::npos)
       << found[0].why;
 }
 
