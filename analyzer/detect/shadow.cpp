@@ -1,8 +1,9 @@
 #include "analyzer/detect/shadow.h"
-#include "tracer/ptx/sites.h"
 
 #include <algorithm>
 #include <bit>
+
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::detect {
 

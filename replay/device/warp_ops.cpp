@@ -148,6 +148,22 @@ void pass_lanes_undefined(WarpOp op, ThreadContext* lanes, std::uint32_t members
   });
 }
 
+// What is wrong when lanes that have exited are named: as a rule nothing, since all wait for those that have not ("all
+// non-exited threads corresponding to membermask", PTX ISA 9.7.9.6, 9.7.13.3 and others).
+const char* wrong_without(WarpOp op, const ThreadContext* lanes, std::uint32_t members, std::uint32_t gone) {
+  if (!gone) return nullptr;
+  if (op == WarpOp::tensor || op == WarpOp::warpgroup) // undefined "if any thread in the warp has exited" (9.7.14.5)
+    return "a lane of the warp that executes a matrix operation has exited";
+  if (op < WarpOp::shfl_up || op > WarpOp::shfl_idx) return nullptr;
+  bool reads = false;
+  each(members, [&](std::uint32_t l) {
+    const Source s =
+        shuffle_source(op, std::int32_t(l), std::uint32_t(lanes[l].arg[3]), std::uint32_t(lanes[l].arg[4]));
+    reads |= s.inside && gone >> s.lane & 1;
+  });
+  return reads ? "a shuffle reads a lane that has exited" : nullptr;
+}
+
 // Computes the answers of `members`, which all stand at `op`.
 void answer(WarpOp op, ThreadContext* lanes, std::uint32_t members) {
   const std::uint32_t first = std::uint32_t(__builtin_ctz(members));
@@ -264,8 +280,8 @@ bool Machine::resolve(Block& block, std::uint32_t warp) {
       }
       const std::uint32_t exist = block.threads_count - warp * warp_lanes;
       const std::uint32_t named = exist >= warp_lanes ? mask : mask & ((1u << exist) - 1);
-      if (named & ~state.live)
-        sync_error(block, lanes[first], "the member mask of a warp operation names a lane that has exited");
+      if (const char* const wrong = wrong_without(op, lanes, members, named & ~state.live))
+        sync_error(block, lanes[first], wrong);
     }
     rendezvous(block, warp, members);
     any = true;
