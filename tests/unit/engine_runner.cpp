@@ -102,11 +102,22 @@ struct RunnerServices {
 };
 
 namespace {
-const Services services = {RunnerServices::log_full,   RunnerServices::strong,       RunnerServices::check,
-                           RunnerServices::async_copy, RunnerServices::async_commit, RunnerServices::mbarrier,
-                           RunnerServices::bulk_copy,  RunnerServices::print,        RunnerServices::allocate,
-                           RunnerServices::release,    RunnerServices::fault,        RunnerServices::clock,
-                           RunnerServices::undefined};
+const Services services = {RunnerServices::log_full,
+                           RunnerServices::strong,
+                           RunnerServices::check,
+                           RunnerServices::async_copy,
+                           RunnerServices::async_commit,
+                           RunnerServices::mbarrier,
+                           RunnerServices::bulk_copy,
+                           RunnerServices::print,
+                           RunnerServices::allocate,
+                           RunnerServices::release,
+                           RunnerServices::fault,
+                           RunnerServices::clock,
+                           RunnerServices::undefined,
+                           nullptr,
+                           nullptr,
+                           nullptr}; // tensor maps are the device's
 }
 
 CompilerOptions Runner::options() {
