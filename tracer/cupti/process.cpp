@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cctype>
 #include <cstdlib>
 
 #include "tracer/recorder/this_process.h"
@@ -38,19 +37,6 @@ Expected<std::string> expand_name(const std::string& name) {
     ++i;
   }
   return out;
-}
-
-std::string plain_name(const char* function) {
-  std::string name = function ? function : "";
-  for (;;) {
-    const std::size_t bar = name.rfind('_');
-    if (bar == std::string::npos || bar + 1 >= name.size()) return name;
-    const std::string tail = name.substr(bar + 1);
-    bool version = tail[0] == 'v' && tail.size() > 1;
-    for (std::size_t i = 1; i < tail.size(); ++i) version &= std::isdigit(static_cast<unsigned char>(tail[i])) != 0;
-    if (!version && tail != "ptsz" && tail != "ptds") return name;
-    name.resize(bar);
-  }
 }
 
 }  // namespace deadheat::cupti

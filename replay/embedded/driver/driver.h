@@ -13,6 +13,7 @@
 #endif
 #include <cuda.h>
 
+#include "deadheat/api_name.h"
 #include "replay/embedded/entry.h"
 
 namespace deadheat::embedded {
@@ -67,11 +68,12 @@ cudaError_t refuse(const Call& call, const char* what);
 
 // An entry point is written once, with its body, as those of the runtime are (entry.h): DEADHEAT_DRIVER(cuCtxGetId,
 // initialized, (parameters), (arguments)) { ... uses call ... }. One with a default stream is exported a second time.
-#define DEADHEAT_DRIVER_EXPORT(name, exported, stream, need, parameters, arguments)                     \
-  extern "C" DEADHEAT_VISIBLE CUresult CUDAAPI exported parameters {                                    \
-    return ::deadheat::embedded::enter_driver(                                                          \
-        #name, ::deadheat::embedded::DefaultStream::stream, ::deadheat::embedded::DriverNeed::need,     \
-        [&](::deadheat::embedded::Call& call) { return name##_driver(DEADHEAT_WITH_CALL arguments); }); \
+#define DEADHEAT_DRIVER_EXPORT(name, exported, stream, need, parameters, arguments)                          \
+  extern "C" DEADHEAT_VISIBLE CUresult CUDAAPI exported parameters {                                         \
+    static const std::string& called = *new std::string(::deadheat::plain_api_name(#name));                  \
+    return ::deadheat::embedded::enter_driver(                                                               \
+        called.c_str(), ::deadheat::embedded::DefaultStream::stream, ::deadheat::embedded::DriverNeed::need, \
+        [&](::deadheat::embedded::Call& call) { return name##_driver(DEADHEAT_WITH_CALL arguments); });      \
   }
 #define DEADHEAT_DRIVER(name, need, parameters, arguments)                \
   static cudaError_t name##_driver(DEADHEAT_AND_CALL parameters);         \
