@@ -202,10 +202,10 @@ class Builds(Case):
 
     def test_refused_kernels(self):
         out, err = self.record(program("refused"), "all")
-        self.assertEqual(out, b"fetch 801\neverywhere 801\nlast 32\n")
+        self.assertEqual(out, b"reduce 801\neverywhere 801\nlast 32\n")
         lines = complaints(err)
         self.assertEqual(len(lines), 2, err)
-        for kernel, instruction in [("fetch(unsigned long long, float*)", "tex.1d"),
+        for kernel, instruction in [("reduce(unsigned long long, float*)", "sured.b"),
                                     ("everywhere(float*)", "multimem.ld_reduce")]:
             self.assertEqual(sum(kernel in line and instruction in line for line in lines), 1, err)
         report, _ = self.analyze()
