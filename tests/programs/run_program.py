@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import schema_check  # noqa: E402
 
 SKIPPED = 77  # exit status, as ctest is told
-TIME_LIMIT = 60  # seconds, for one run of deadheat
+TIME_LIMIT = 150  # seconds, for one run of deadheat
 OPERATIONS = ["read", "write", "atomic", "free"]  # the order in which a kind names them here
 
 
