@@ -144,5 +144,25 @@ TEST_F(Images, LinkedWithFewerRegisters) {
   linker_ends(&link);
 }
 
+// As nvcc -ptx and NVRTC begin theirs: the comment names a version, too.
+TEST(ImagesOfText, BeginWithComments) {
+  const std::string body = ".version 9.0\n.target sm_90\n.address_size 64\n";
+  for (const std::string& before :
+       {std::string(), std::string("//\n// Compiler Build ID: CL-1\n// release 13.0, V13.0.88\n//\n\n"),
+        std::string("/* of a.cu, 13.0 */\n"), std::string("// \xc3\xa4.cu\n")}) {
+    const std::string text = before + body;
+    const Expected<DeviceCode> found = device_code(text.c_str(), 90);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->text, text);
+    const trace::TestDirectory folder;
+    std::ofstream(folder.file("k.ptx")) << text;
+    const Expected<DeviceCode> of_file = device_code_of_file(folder.file("k.ptx"), 90);
+    ASSERT_TRUE(of_file);
+    EXPECT_EQ(of_file->text, text);
+  }
+  const Expected<DeviceCode> other = device_code("// 13.0\n.visible", 90);
+  EXPECT_TRUE(other && other->text.empty());
+}
+
 } // namespace
 } // namespace deadheat::cupti

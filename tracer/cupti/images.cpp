@@ -28,11 +28,22 @@ using Kind = ptx::FatbinEntry::Kind;
 
 constexpr std::uint32_t wrapper_magic = 0x466243B1, container_magic = 0xBA55ED50;
 
+// Comments and white space, then .version: as every PTX text begins. Compilers' comments name their own versions.
 bool looks_like_ptx(const char* text) {
-  // Comments and white space, then .version: as every PTX text begins.
-  for (int i = 0; i < 4096 && text[i]; ++i) {
-    if (text[i] == '.') return std::strncmp(text + i, ".version", 8) == 0;
-    if (static_cast<unsigned char>(text[i]) >= 0x80) return false;
+  constexpr int most = 4096;
+  char comment = 0; // '/' to the line's end, '*' to the next "*/"
+  for (int i = 0; i < most && text[i]; ++i) {
+    if (comment) {
+      const bool ends = comment == '/' ? text[i] == '\n' : text[i] == '*' && text[i + 1] == '/';
+      if (ends && comment == '*') ++i;
+      if (ends) comment = 0;
+    } else if (text[i] == '/' && (text[i + 1] == '/' || text[i + 1] == '*')) {
+      comment = text[++i];
+    } else if (text[i] == '.') {
+      return std::strncmp(text + i, ".version", 8) == 0;
+    } else if (static_cast<unsigned char>(text[i]) >= 0x80) {
+      return false;
+    }
   }
   return false;
 }
