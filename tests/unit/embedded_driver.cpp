@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "CUDA_ERROR_NOT_SUPPORTED\n"
                      "CUDA_ERROR_INVALID_IMAGE\n"
                      "CUDA_ERROR_INVALID_HANDLE\n",
-                     "deadheat: cuLinkAddData_v2: NVVM IR is not supported by the embedded device\n"
+                     "deadheat: cuLinkAddData: NVVM IR is not supported by the embedded device\n"
                      "deadheat: the linker was given nothing\n"},
         DriverFamily{"memory",
                      "512 0 2 1 0\n"
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "CUDA_ERROR_INVALID_VALUE\n"
                      "CUDA_ERROR_NOT_SUPPORTED\n"
                      "CUDA_ERROR_NOT_SUPPORTED\n",
-                     "deadheat: cuMemcpy3D_v2: a copy of a CUDA array is not supported by the embedded device\n"
+                     "deadheat: cuMemcpy3D: a copy of a CUDA array is not supported by the embedded device\n"
                      "deadheat: cuMemAddressReserve is not supported by the embedded device\n"
                      "deadheat: cuStreamWaitValue32_v2 is not supported by the embedded device\n"},
         DriverFamily{"graphs",
