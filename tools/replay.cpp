@@ -19,7 +19,7 @@ namespace po = boost::program_options;
 po::options_description judge_options(JudgeOptions& options) {
   po::options_description description("Replaying");
   description.add_options()("schedules", po::value(&options.schedules)->default_value(40),
-                            "schedules to try for each race, at most")(
+                            "schedules to try for each race, at most, and up to eight more with old values")(
       "seconds", po::value(&options.seconds)->default_value(20), "seconds to spend on each race, at most")(
       "systematic", po::value(&options.systematic)->value_name("N")->default_value(options.systematic),
       "run every schedule that can matter, up to N, before a race is called benign or unreached; by default of runs "

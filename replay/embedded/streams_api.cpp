@@ -131,13 +131,6 @@ DEADHEAT_STREAM_API(cudaLaunchHostFunc, _ptsz, device, (cudaStream_t handle, cud
 DEADHEAT_STREAM_API(cudaStreamAddCallback, _ptsz, device,
                     (cudaStream_t handle, cudaStreamCallback_t function, void* data, unsigned flags),
                     (handle, function, data, flags)) {
-  Stream* stream = call.stream(handle);
-  if (!stream) return cudaErrorInvalidResourceHandle;
-  if (!function || flags) return cudaErrorInvalidValue;
-  if (stream->capture) return refuse_capture(call, *stream, nullptr);
-  return submit(call, *stream,
-                {deadheat::trace::HostCallback{call.api},
-                 [handle, function, data] { function(handle, cudaSuccess, data); },
-                 {},
-                 {}});
+  if (flags) function = nullptr;
+  return add_callback(call, handle, function ? [=] { function(handle, cudaSuccess, data); } : std::function<void()>());
 }

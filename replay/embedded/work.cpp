@@ -33,6 +33,14 @@ Work host_work(const Call& call, const cudaHostNodeParams& host) {
   return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host};
 }
 
+cudaError_t add_callback(Call& call, cudaStream_t handle, std::function<void()> function) {
+  Stream* stream = call.stream(handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (!function) return cudaErrorInvalidValue;
+  if (stream->capture) return refuse_capture(call, *stream, nullptr);
+  return submit(call, *stream, {trace::HostCallback{call.api}, std::move(function), {}, {}});
+}
+
 cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
                        std::uint32_t* operation) {
   trace::Operation request = place;

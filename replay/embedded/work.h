@@ -33,6 +33,10 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
 // Records the event in the stream, or in the capture of it.
 cudaError_t record_event(Call& call, cudaEvent_t event, cudaStream_t stream, unsigned flags);
 
+// Of streams' callbacks, which cannot be captured. Nothing: the caller gave no function, or flags, which there are none
+// of.
+cudaError_t add_callback(Call& call, cudaStream_t stream, std::function<void()> function);
+
 // Host functions run on the thread that drives the device: they may not call CUDA. The lock is lent meanwhile, since a
 // function may wait for a thread that does; what other threads drive ends before this one goes on.
 std::function<void()> as_callback(Runtime& runtime, std::function<void()> function);

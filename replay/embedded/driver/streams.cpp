@@ -77,15 +77,8 @@ DEADHEAT_STREAM_SAME(cuLaunchHostFunc, _ptsz, cudaLaunchHostFunc, (CUstream stre
 DEADHEAT_STREAM_DRIVER(cuStreamAddCallback, _ptsz, context,
                        (CUstream handle, CUstreamCallback function, void* data, unsigned flags),
                        (handle, function, data, flags)) {
-  Stream* stream = call.stream(handle);
-  if (!stream) return cudaErrorInvalidResourceHandle;
-  if (!function || flags) return cudaErrorInvalidValue;
-  if (stream->capture) return refuse_capture(call, *stream, nullptr);
-  return submit(call, *stream,
-                {deadheat::trace::HostCallback{call.api},
-                 [handle, function, data] { function(handle, CUDA_SUCCESS, data); },
-                 {},
-                 {}});
+  if (flags) function = nullptr;
+  return add_callback(call, handle, function ? [=] { function(handle, CUDA_SUCCESS, data); } : std::function<void()>());
 }
 
 // ---- Events
