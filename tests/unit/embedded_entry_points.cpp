@@ -8,20 +8,10 @@ namespace deadheat::embedded_test {
 
 namespace {
 
-struct Family {
-  const char* name;
-  const char* output;
-  const char* errors;
-};
-void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
-
 class EntryPoints : public testing::TestWithParam<Family> {};
 
 TEST_P(EntryPoints, DoWhatTheyAreFor) {
-  const Ran ran = run("entry_points", {GetParam().name});
-  EXPECT_EQ(ran.output, GetParam().output);
-  EXPECT_EQ(ran.errors, GetParam().errors);
-  EXPECT_EQ(ran.status, 0);
+  expect_ran(run("entry_points", {GetParam().name}), GetParam().output, GetParam().errors);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -83,20 +73,13 @@ TEST(Textures, EndInTheirFaults) {
 
 // Each says so once, however often it is called, and returns cudaErrorNotSupported.
 TEST(RefusedEntryPoints, SayItOnce) {
-  std::vector<std::string> words = {"refused"};
-  std::string errors;
-  for (const char* name : {
+  expect_refusals(
+      {
 #define X(name) #name,
 #include "replay/embedded/unsupported.def"
 #undef X
-       }) {
-    words.push_back(name);
-    errors += std::string("deadheat: ") + name + " is not supported by the embedded device\n";
-  }
-  const Ran ran = run("entry_points", words);
-  EXPECT_EQ(ran.output, std::to_string(2 * (words.size() - 1)) + " refused\n");
-  EXPECT_EQ(ran.errors, errors);
-  EXPECT_EQ(ran.status, 0);
+      },
+      [](const std::vector<std::string>& words) { return run("entry_points", words); });
 }
 
 } // namespace

@@ -1,6 +1,9 @@
 // Runs a program with the embedded runtime preloaded and keeps what it said.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,5 +21,31 @@ std::string scratch(const std::string& name);
 // "KEY=VALUE".
 Ran run(const std::string& program, const std::vector<std::string>& arguments, const std::string& settings = "",
         const std::vector<std::string>& environment = {}, bool preload = true);
+
+inline void expect_ran(const Ran& ran, const std::string& output, const std::string& errors) {
+  EXPECT_EQ(ran.output, output);
+  EXPECT_EQ(ran.errors, errors);
+  EXPECT_EQ(ran.status, 0);
+}
+
+// Entry points that belong together: what the program prints that is told to try them, and what is said besides.
+struct Family {
+  const char* name;
+  const char* output;
+  const char* errors;
+};
+inline void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
+
+// A program that is told to call each of these functions twice: each is refused, and that is said once.
+template <typename RunProgram>
+void expect_refusals(const std::vector<std::string>& names, const RunProgram& run_program) {
+  std::vector<std::string> words = {"refused"};
+  std::string errors;
+  for (const std::string& name : names) {
+    words.push_back(name);
+    errors += "deadheat: " + name + " is not supported by the embedded device\n";
+  }
+  expect_ran(run_program(words), std::to_string(2 * names.size()) + " refused\n", errors);
+}
 
 } // namespace deadheat::embedded_test
