@@ -82,13 +82,26 @@ void fill(std::vector<std::uint8_t>& bytes, const Box& box, std::uint32_t count)
   for (std::uint32_t at = 0; at < count; ++at) bytes[at] = std::uint8_t(box.filler >> 8 * (at % box.element_bytes));
 }
 
-// The filter's base is one of the pixels that the map says (5.5.4.1); an H100 calls others an illegal instruction.
+// The filter's base is one of the pixels that the map says (5.5.4.1).
 bool base_is_inside(const TensorMap& map, const ptx::TensorPlace& place) {
   for (unsigned d = 1; d + 1u < map.rank; ++d) {
     const std::int64_t base = place.at[d];
     if (base < map.lower[d - 1] || base >= std::int64_t(map.size[d]) + map.upper[d - 1]) return false;
   }
   return true;
+}
+
+// Why no box may begin there; empty: one may. An H100 calls all of these illegal instructions.
+std::string misplaced(const TensorMap& map, const ptx::TensorPlace& place, bool loads) {
+  if (std::int64_t(place.at[0]) * map.element_bytes() % ptx::swizzle_unit)
+    return "the box begins at " + std::to_string(place.at[0]) + " along dimension 0, which is no multiple of 16 bytes";
+  for (unsigned d = 0; !loads && d < map.rank; ++d)
+    if (place.at[d] < 0)
+      return "a copy into a tensor begins before it, at " + std::to_string(place.at[d]) + " along dimension " +
+             std::to_string(d);
+  if (map.im2col && !base_is_inside(map, place))
+    return "the base of the filter lies outside of the map's pixelBoxLowerCorner and pixelBoxUpperCorner";
+  return {};
 }
 
 // Which of the map's fields makes the tensor reach beyond what it begins in; empty: none.
@@ -317,20 +330,9 @@ void Machine::box_copy(ThreadContext& thread, std::uint32_t site) {
   for (unsigned d = 0; d < ptx::most_dimensions; ++d)
     place.at[d] = std::int32_t(thread.arg[engine::box_coordinates + d]);
   for (unsigned n = 0; n < 3; ++n) place.offsets[n] = std::uint16_t(thread.arg[engine::box_offsets + n]);
-  if (std::int64_t(place.at[0]) * map->element_bytes() % ptx::swizzle_unit)
-    return box_fault(
-        thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(), AccessKind::read,
-        "the box begins at " + std::to_string(place.at[0]) + " along dimension 0, which is no multiple of 16 bytes");
-  // An H100 calls it an illegal instruction; of loads it is none.
-  const auto negative =
-      std::find_if(place.at.begin(), place.at.begin() + map->rank, [](std::int32_t at) { return at < 0; });
-  if (!loads && negative != place.at.begin() + map->rank)
-    return box_fault(thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(), AccessKind::write,
-                     "a copy into a tensor begins before it, at " + std::to_string(*negative) + " along dimension " +
-                         std::to_string(negative - place.at.begin()));
-  if (map->im2col && !base_is_inside(*map, place))
-    return box_fault(thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(), AccessKind::read,
-                     "the base of the filter lies outside of the map's pixelBoxLowerCorner and pixelBoxUpperCorner");
+  if (std::string why = misplaced(*map, place, loads); !why.empty())
+    return box_fault(thread, site, MemoryError::Kind::trap, map->address, map->element_bytes(),
+                     loads ? AccessKind::read : AccessKind::write, std::move(why));
   box.pieces = pieces_of(*map, place, box.shared, !loads);
   for (const TensorPiece& piece : box.pieces) box.parts += piece.swizzled ? piece.bytes / ptx::swizzle_unit : 1;
   copy.box = std::make_shared<const Box>(std::move(box));
