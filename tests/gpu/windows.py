@@ -35,7 +35,8 @@ MOST_OF_TRAINING = 1 << 30  # bytes of its trace; 596 MiB that opaque launches c
 # Recorded as a whole, and the verdict that the embedded device comes to by itself.
 whole = ["shared_reduce", "shared_histogram", "global_sum", "global_neighbour_block", "global_histogram_merge",
          "stream_missing_wait", "stream_copy_overlap", "stream_symbol", "shared_scan", "stream_registered",
-         "stream_staging_buffer", "stream_copy_2d"]
+         "stream_staging_buffer", "stream_copy_2d", "global_tensor_overlap", "global_tensor_reduce",
+         "shared_tensor_multicast", "shared_tensor_pipeline", "shared_tensor_stencil"]
 training = ["training", "training-graph"]
 
 

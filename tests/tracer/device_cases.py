@@ -28,6 +28,7 @@ def windows(case, settings=":window=1:capture-range=cudaProfilerApi", ranged=1):
     # What blur changed, and nothing else: 16 KiB, 64 KiB behind what it read.
     effects = [line for line in records.splitlines() if line.startswith("effects")]
     assert len(effects) == 1 and effects[0].count(" address ") == 1 and "bytes 16384" in effects[0], effects
+    assert records.count("\ntensor_map ") == 1, "what the driver's bytes of a map mean is said once"
 
 
 @over_embedded

@@ -95,6 +95,20 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute,
   cuFuncSetAttribute_params p{f, attribute, value};
   return CALL(cuFuncSetAttribute, nullptr, p, { return set(p.hfunc, p.attrib, p.value); });
 }
+// A map is what nobody can read, as the driver's is: no kernel here copies by one.
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                       const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
+                                       const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                       CUtensorMapFloatOOBfill fill) {
+  cuTensorMapEncodeTiled_params p{map, type,  rank,       address, size,      strides,
+                                  box, steps, interleave, swizzle, promotion, fill};
+  return CALL(cuTensorMapEncodeTiled, nullptr, p, {
+    *p.tensorMap = {};
+    p.tensorMap->opaque[3] = ~reinterpret_cast<std::uint64_t>(p.globalAddress);
+    return CUDA_SUCCESS;
+  });
+}
 // How often anybody asked for an attribute.
 EXPORT int embedded_attributes_asked() { return asked; }
 EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice) {

@@ -99,13 +99,14 @@ class Journal {
     std::uint32_t executable = 0;
   };
   // What host threads append: records without what is large and comes from kernels.
-  using Item = std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet,
-                            AllocatorBlock, std::unique_ptr<CapturedKernel>, CopiedNode, CapturedGone, GraphKernel,
-                            ExecutableGone, trace::Device, std::unique_ptr<trace::Module>, trace::Symbol,
-                            trace::Allocate, trace::Free, trace::StreamCreate, trace::StreamMaker, trace::StreamDestroy,
-                            trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWaitBegin,
-                            trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch, trace::GraphEnd,
-                            trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window, trace::Effects>;
+  using Item =
+      std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet, AllocatorBlock,
+                   std::unique_ptr<CapturedKernel>, CopiedNode, CapturedGone, GraphKernel, ExecutableGone,
+                   trace::Device, std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
+                   trace::StreamCreate, trace::StreamMaker, trace::StreamDestroy, trace::EventRecord, trace::StreamWait,
+                   trace::HostWait, trace::HostWaitBegin, trace::HostWrite, std::unique_ptr<trace::Operation>,
+                   trace::GraphLaunch, trace::GraphEnd, trace::OperationBegin, trace::OperationEnd, trace::Incident,
+                   trace::Window, trace::Effects, trace::TensorMap>;
 
   void push(Item item);
   void push(Launched& launched); // leaves it clear

@@ -30,13 +30,21 @@ bool describe(const P& p, TensorMap& map) {
   return true;
 }
 
+// A run of a window on another device has to know what these bytes mean, whenever they were made.
+void keep(Session& session, const CUtensorMap* encoded, const TensorMap& map) {
+  if (!session.tensor_maps.made(encoded, map) || !session.window()) return;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(encoded);
+  const ptx::TensorMapBytes described = ptx::encoded(map);
+  session.journal().push(trace::TensorMap{{bytes, bytes + sizeof *encoded}, {described.begin(), described.end()}});
+}
+
 } // namespace
 
 void encode_tiled(Call& call, cuTensorMapEncodeTiled_params& p) {
   TensorMap map;
   if (!call.done() || !p.boxDim || !describe(p, map)) return;
   for (unsigned d = 0; d < map.rank; ++d) map.box[d] = p.boxDim[d];
-  call.session.tensor_maps.made(p.tensorMap, map);
+  keep(call.session, p.tensorMap, map);
 }
 
 void encode_im2col(Call& call, cuTensorMapEncodeIm2col_params& p) {
@@ -49,7 +57,7 @@ void encode_im2col(Call& call, cuTensorMapEncodeIm2col_params& p) {
   }
   map.channels = p.channelsPerPixel;
   map.pixels = p.pixelsPerColumn;
-  call.session.tensor_maps.made(p.tensorMap, map);
+  keep(call.session, p.tensorMap, map);
 }
 
 void replace_address(Call& call, cuTensorMapReplaceAddress_params& p) {
@@ -59,7 +67,7 @@ void replace_address(Call& call, cuTensorMapReplaceAddress_params& p) {
     if (p.tensorMap) before = call.session.tensor_maps.find(device_log::tensor_digest(p.tensorMap));
   } else if (call.done() && before) {
     before->address = reinterpret_cast<std::uint64_t>(p.globalAddress);
-    call.session.tensor_maps.made(p.tensorMap, *before);
+    keep(call.session, p.tensorMap, *before);
   }
 }
 

@@ -145,10 +145,6 @@ class Window::Closing final : public Awaited {
         shared_->spoil("memory that it touched could not be kept: no room, or the window's budget");
       }
     }
-    for (const device_log::TensorMaps::Made& made : session_.tensor_maps.all()) {
-      const ptx::TensorMapBytes described = ptx::encoded(made.map);
-      writer.write(trace::TensorMap{{made.bytes.begin(), made.bytes.end()}, {described.begin(), described.end()}});
-    }
     trace::Window record;
     record.id = window_id;
     record.opens = false;

@@ -34,18 +34,13 @@ inline std::uint64_t tensor_digest(const void* map) {
 
 class TensorMaps {
  public:
-  void made(const void* encoded, const ptx::TensorMap& map);
+  bool made(const void* encoded, const ptx::TensorMap& map); // false: it was known, or there are too many
   std::optional<ptx::TensorMap> find(std::uint64_t digest) const;
-  struct Made {
-    std::array<std::uint8_t, ptx::tensor_map_bytes> bytes;
-    ptx::TensorMap map;
-  };
-  std::vector<Made> all() const; // in no order
 
  private:
   static constexpr std::size_t most_maps = 100'000;
   mutable std::mutex lock_;
-  std::unordered_map<std::uint64_t, Made> maps_; // by digest
+  std::unordered_map<std::uint64_t, ptx::TensorMap> maps_; // by digest
 };
 
 } // namespace deadheat::device_log
