@@ -44,9 +44,7 @@ targets=("$@")
 if [ $build = 1 ]; then
   command -v clang++-19 >/dev/null && [ -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a ] ||
     { echo "fuzzing needs clang 19: apt-get install clang-19 libclang-rt-19-dev" >&2; exit 2; }
-  launcher=()
-  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  [ -f build-fuzz/build.ninja ] || cmake --preset fuzz "${launcher[@]}" >/dev/null
+  [ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
   cmake --build build-fuzz --target "${targets[@]}"
 fi
 for target in "${targets[@]}"; do

@@ -22,9 +22,6 @@ declare -A tests=(
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}
-export CCACHE_DIR="${CCACHE_DIR:-$PWD/.ccache}"
-launcher=()
-command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
 [ $# -gt 0 ] || set -- asan tsan
 chosen=() # which:test
@@ -42,7 +39,7 @@ trap 'rm -f "$log"' EXIT
 for entry in "${chosen[@]}"; do
   which=${entry%%:*} test=${entry#*:}
   begin=$SECONDS
-  [ -f "build-$which/build.ninja" ] || cmake --preset "$which" "${launcher[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  [ -f "build-$which/build.ninja" ] || cmake --preset "$which" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
   cmake --build "build-$which" -j "$(nproc)" --target "$test" >"$log" 2>&1 || { tail -50 "$log" >&2; exit 1; }
   built=$((SECONDS - begin)) begin=$SECONDS
   if ! "build-$which/bin/$test" --gtest_brief=1 >"$log" 2>&1; then

@@ -25,12 +25,7 @@ if [ -z "$nvcc" ]; then
   echo "no nvcc found: install the CUDA 13 toolkit, or set CUDA_HOME; going on without CUDA programs" >&2
 fi
 
-launcher=()
-if command -v ccache >/dev/null; then
-  export CCACHE_DIR="${CCACHE_DIR:-$PWD/.ccache}"
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
-[ -f build/build.ninja ] || cmake --preset release "${launcher[@]}" >build-configure.log 2>&1 ||
+[ -f build/build.ninja ] || cmake --preset release >build-configure.log 2>&1 ||
   { cat build-configure.log >&2; exit 1; }
 rm -f build-configure.log
 if [ $# -gt 0 ]; then
