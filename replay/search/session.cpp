@@ -11,18 +11,6 @@ namespace deadheat::search {
 
 namespace {
 
-template <typename... Types>
-bool holds_any(const trace::Record& record) {
-  return (std::holds_alternative<Types>(record) || ...);
-}
-
-// Records that Device::apply() executes, and what a capsule must hold to be replayed.
-bool is_command(const trace::Record& record) {
-  return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
-                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWaitBegin,
-                   trace::Operation, trace::GraphLaunch, trace::GraphEnd, trace::HostWrite, trace::Effects>(record);
-}
-
 // Hashes of the blobs that a command needs.
 std::vector<trace::BlobHash> blobs_of(const trace::Record& record) {
   std::vector<trace::BlobHash> hashes;
@@ -109,9 +97,7 @@ Expected<Session> Session::open(const std::string& trace) {
           session.recorded_.outputs.push_back({read->operation, read->address, *std::move(bytes)});
         }
         if (session.process_.device_kind == "gpu") {
-          if (is_command(record) || holds_any<trace::Window, trace::Snapshot>(record)) {
-            of_gpu.push_back(std::move(record));
-          }
+          if (is_of_windows(record)) of_gpu.push_back(std::move(record));
           return true;
         }
         if (auto* effects = std::get_if<trace::Effects>(&record)) {

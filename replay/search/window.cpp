@@ -24,7 +24,22 @@ bool shared(trace::Allocate::Kind kind) {
   return kind == trace::Allocate::Kind::pinned || kind == trace::Allocate::Kind::managed;
 }
 
+template <typename... Types>
+bool holds_any(const trace::Record& record) {
+  return (std::holds_alternative<Types>(record) || ...);
+}
+
 }  // namespace
+
+bool is_command(const trace::Record& record) {
+  return holds_any<trace::Module, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
+                   trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait, trace::HostWaitBegin,
+                   trace::Operation, trace::GraphLaunch, trace::GraphEnd, trace::HostWrite, trace::Effects>(record);
+}
+
+bool is_of_windows(const trace::Record& record) {
+  return is_command(record) || holds_any<trace::Window, trace::Snapshot, trace::TensorMap>(record);
+}
 
 // ---- where memory lies
 

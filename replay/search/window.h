@@ -59,7 +59,11 @@ struct MovedRun {
 };
 using ReadBytes = std::function<Expected<std::vector<std::uint8_t>>(const trace::Bytes&)>;
 
-// `records`: of the whole log, but for accesses and what orders them. An error says why they cannot be run again.
+// Records that Device::apply() executes, and what a capsule must hold to be replayed.
+bool is_command(const trace::Record& record);
+// Whether from_window looks at the record: not at accesses, nor at what orders them.
+bool is_of_windows(const trace::Record& record);
+// `records`: of the whole log, those that are of windows. An error says why they cannot be run again.
 Expected<MovedRun> from_window(std::vector<trace::Record> records, const ReadBytes& bytes);
 
 }  // namespace deadheat::search

@@ -348,7 +348,11 @@ EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::
   std::lock_guard hold(lock);
   const engine::KernelInfo* info = info_of(function);
   if (!info || index >= info->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
-  *offset = info->parameters[index].offset;
+  // Where it lies on a device, whose parameters begin at no multiple of 64: what is aligned to that lies further
+  // behind.
+  const auto to = info->parameters.begin() + std::ptrdiff_t(index) + 1;
+  const bool aligned = std::any_of(info->parameters.begin(), to, [](const auto& p) { return p.bytes >= 64; });
+  *offset = info->parameters[index].offset + (aligned ? 48 : 0);
   *bytes = info->parameters[index].bytes;
   return CUDA_SUCCESS;
 }

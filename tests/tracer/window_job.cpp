@@ -2,14 +2,15 @@
 //
 // A sub-allocator's block is handed from one stream to another too early: `scale`, on one stream, still reads it while
 // a copy on another stream writes it (with FAULT 1; with 0 the other stream waits). `blur`, which the caller leaves
-// unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory.
-// RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind kernels and copies that prepare memory; 2:
-// the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a kernel writes page-locked memory; 5: as 1,
-// and both kernels are nodes of a graph, with another branch beside them and a set behind both; 6: likewise, and the
-// graph was made before the range, its kernels all opaque; 7: as 5, and it has a host function; 8: as 5, and the block
-// is uploaded by it first, and once more by a second launch, when the host has refilled what is uploaded; 9: as 6, and
-// it is launched before and behind the range, too, on the other stream; 10: without a range, and it is launched 60
-// times; 11: as 9, and it has a host function. Prints a sum of the results and "done".
+// unrecorded, reads what `scale` wrote and adds to it: opaque. `scale` finds its output through a pointer in memory,
+// which a parameter aligned to 64 names. RANGE 1: all this is between cuProfilerStart and cuProfilerStop, behind
+// kernels and copies that prepare memory; 2: the job ends before cuProfilerStop; 3: it is killed there; 4: as 1, and a
+// kernel writes page-locked memory; 5: as 1, and both kernels are nodes of a graph, with another branch beside them and
+// a set behind both; 6: likewise, and the graph was made before the range, its kernels all opaque; 7: as 5, and it has
+// a host function; 8: as 5, and the block is uploaded by it first, and once more by a second launch, when the host has
+// refilled what is uploaded; 9: as 6, and it is launched before and behind the range, too, on the other stream; 10:
+// without a range, and it is launched 60 times; 11: as 9, and it has a host function. Prints a sum of the results and
+// "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -26,7 +27,7 @@
 
 namespace {
 
-constexpr unsigned count = 4096;  // words: several pages
+constexpr unsigned count = 4096; // words: several pages
 
 constexpr const char* text = R"(.version 8.0
 .target sm_90
@@ -48,7 +49,7 @@ constexpr const char* text = R"(.version 8.0
   st.global.u32 [%rd3], %r6;
   ret;
 }
-.visible .entry scale(.param .u64 from, .param .u64 table)
+.visible .entry scale(.param .u64 from, .param .align 64 .b8 table[64])
 {
   .reg .b32 %r<10>;
   .reg .b64 %rd<8>;
@@ -86,7 +87,7 @@ constexpr const char* text = R"(.version 8.0
 }
 )";
 
-}  // namespace
+} // namespace
 
 std::atomic<int> calls{0}; // of the host function
 
@@ -103,10 +104,13 @@ int main(int argc, char** argv) {
   CUstream work = nullptr, side = nullptr;
   CHECK(cuStreamCreateWithPriority(&work, CU_STREAM_NON_BLOCKING, 0));
   CHECK(cuStreamCreateWithPriority(&side, CU_STREAM_NON_BLOCKING, 0));
-  CUdeviceptr pool = 0, table = 0, results = 0, unused = 0;
+  CUdeviceptr pool = 0, results = 0, unused = 0;
+  struct alignas(64) {
+    CUdeviceptr at = 0;
+  } table;
   CHECK(cuMemAlloc_v2(&unused, 1 << 20));
   CHECK(cuMemAlloc_v2(&pool, 1 << 20));
-  CHECK(cuMemAlloc_v2(&table, 16));
+  CHECK(cuMemAlloc_v2(&table.at, 16));
   CHECK(cuMemAlloc_v2(&results, 1 << 18));
   const CUdeviceptr block = pool + 8192;
   auto launch = [&](CUfunction f, CUstream stream, std::vector<void*> parameters) {
@@ -120,7 +124,7 @@ int main(int argc, char** argv) {
     std::iota(staged, staged + count, 200);
   }
   // scale, blur behind it; beside them, fill; behind both, a set.
-  auto graph_of = [&](CUdeviceptr block_at, CUdeviceptr table_at, CUdeviceptr scaled) {
+  auto graph_of = [&](CUdeviceptr block_at, CUdeviceptr scaled) {
     CUgraph made = nullptr;
     CUgraphNode nodes[4], function = nullptr, uploads = nullptr;
     CUgraphExec executable = nullptr;
@@ -140,7 +144,7 @@ int main(int argc, char** argv) {
     upload.WidthInBytes = 4 * count;
     upload.Height = upload.Depth = 1;
     if (staged) CHECK(cuGraphAddMemcpyNode(&uploads, made, nullptr, 0, &upload, nullptr));
-    kernel(scale, {&block_at, &table_at}, &nodes[0], staged ? &uploads : nullptr);
+    kernel(scale, {&block_at, &table}, &nodes[0], staged ? &uploads : nullptr);
     kernel(fill, {&elsewhere, &value}, &nodes[1], nullptr);
     kernel(blur, {&scaled}, &nodes[2], &nodes[0]);
     const CUDA_MEMSET_NODE_PARAMS set{unused + 8 * count, 0, 5, 4, 256, 1};
@@ -155,12 +159,12 @@ int main(int argc, char** argv) {
   unsigned first = 100;
   CUdeviceptr at = block;
   launch(fill, work, {&at, &first});
-  CHECK(cuMemcpyHtoDAsync_v2(table, pointers, sizeof pointers, work));
+  CHECK(cuMemcpyHtoDAsync_v2(table.at, pointers, sizeof pointers, work));
   CHECK(cuMemsetD32Async(results, 7, 65536, work));
   CHECK(cuStreamSynchronize(work));
   void* early = nullptr;
   if (range == 4) CHECK(cuMemHostAlloc(&early, 4 * count, 0));
-  CUgraphExec graph = range == 6 || range == 9 || range == 11 ? graph_of(at, table, results + 4096) : nullptr;
+  CUgraphExec graph = range == 6 || range == 9 || range == 11 ? graph_of(at, results + 4096) : nullptr;
   auto launch_beside = [&] {
     CHECK(cuStreamSynchronize(side));
     CHECK(cuGraphLaunch(graph, side));
@@ -181,7 +185,7 @@ int main(int argc, char** argv) {
   encode();
   if (range) CHECK(cuProfilerStart());
   encode();
-  if (!graph && (range == 5 || range >= 7)) graph = graph_of(at, table, results + 4096);
+  if (!graph && (range == 5 || range >= 7)) graph = graph_of(at, results + 4096);
 
   if (range == 4) {
     CUdeviceptr on_host = reinterpret_cast<CUdeviceptr>(early);
@@ -212,7 +216,7 @@ int main(int argc, char** argv) {
   }
 
   if (range == 3) {
-    usleep(1'500'000);  // what there is gets written
+    usleep(1'500'000); // what there is gets written
     raise(SIGKILL);
   }
   if (range == 1 || range >= 4) CHECK(cuProfilerStop());

@@ -74,7 +74,9 @@ std::vector<std::uint8_t> arguments_of(const MovedRun& run) {
 }
 
 Expected<MovedRun> moved(bool explained) {
-  return from_window(run(explained),
+  std::vector<trace::Record> records = run(explained);
+  std::erase_if(records, [](const trace::Record& record) { return !is_of_windows(record); });
+  return from_window(std::move(records),
                      [](const trace::Bytes& bytes) -> Expected<std::vector<std::uint8_t>> { return bytes.inlined; });
 }
 

@@ -54,10 +54,14 @@ void use_clone(Kernel& made, Code& code, const ptx::InstrumentedKernel& instrume
   made.is_clone = made.name == instrumented.clone;
   if (made.is_clone && made.parameters.size() > instrumented.parameters) {
     made.parameters.resize(instrumented.parameters); // the program's own
-    made.arguments_bytes = 0;
-    for (const Kernel::Parameter& p : made.parameters) {
-      made.arguments_bytes = std::max(made.arguments_bytes, p.offset + p.bytes);
-    }
+  }
+  // The driver tells where they lie on the device, from byte 528 of a bank on (H100): what is aligned to 64 lies
+  // elsewhere in the block that PTX describes, which is what the trace has.
+  made.arguments_bytes = 0;
+  for (std::size_t i = 0; i < made.parameters.size(); ++i) {
+    Kernel::Parameter& p = made.parameters[i];
+    if (i < instrumented.offsets.size()) p.offset = instrumented.offsets[i];
+    made.arguments_bytes = std::max(made.arguments_bytes, p.offset + p.bytes);
   }
   made.name = instrumented.name;
   made.code = &code;

@@ -209,6 +209,7 @@ void lay_out(const Function& f, InstrumentedKernel& kernel) {
   std::uint32_t at = 0;
   for (const Variable& p : f.params) {
     at = align_up(at, alignment(p));
+    kernel.offsets.push_back(at);
     at += std::uint32_t(p.size);
   }
   kernel.parameters = std::uint32_t(f.params.size());

@@ -104,6 +104,7 @@ struct InstrumentedKernel {
   std::string name, clone;
   std::uint32_t parameters = 0, parameter_offset = 0; // how many come before the added one; where it lies
   std::uint32_t arguments_bytes = 0;
+  std::vector<std::uint32_t> offsets; // of those that come before
   bool strong = false; // it, or what it calls, has strong accesses, mbarriers or cluster barriers
   bool unseen_arrivals = false; // something that is not recorded may complete phases of mbarriers
   std::optional<Dim3> cluster; // that it was compiled for
