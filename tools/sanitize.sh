@@ -34,18 +34,31 @@ for argument in "$@"; do
     chosen+=("${which%-llvm}:${argument#*:}")
   fi
 done
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+logs=$(mktemp -d)
+log=$logs/build
+trap 'rm -rf "$logs"' EXIT
+
+# The cases of a test, shared out to as many processes as there are cores.
+run() {
+  local program=$1 shards shard processes=() status=0
+  shards=$(nproc)
+  rm -f "$logs"/shard.*
+  for ((shard = 0; shard < shards; ++shard)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard "$program" --gtest_brief=1 >"$logs/shard.$shard" 2>&1 &
+    processes+=($!)
+  done
+  for ((shard = 0; shard < shards; ++shard)); do
+    wait "${processes[shard]}" || { status=1; cat "$logs/shard.$shard" >&2; }
+  done
+  return $status
+}
+
 for entry in "${chosen[@]}"; do
   which=${entry%%:*} test=${entry#*:}
   begin=$SECONDS
   [ -f "build-$which/build.ninja" ] || cmake --preset "$which" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
   cmake --build "build-$which" -j "$(nproc)" --target "$test" >"$log" 2>&1 || { tail -50 "$log" >&2; exit 1; }
   built=$((SECONDS - begin)) begin=$SECONDS
-  if ! "build-$which/bin/$test" --gtest_brief=1 >"$log" 2>&1; then
-    cat "$log" >&2
-    echo "$which: $test failed: build-$which/bin/$test" >&2
-    exit 1
-  fi
+  run "build-$which/bin/$test" || { echo "$which: $test failed: build-$which/bin/$test" >&2; exit 1; }
   echo "$which: $test built in $built s, passed in $((SECONDS - begin)) s"
 done
