@@ -390,8 +390,7 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
     if (!clocks.ordered(at, a) || !clocks.ordered(at, b)) continue;
     auto found = operations_.find(clocks.id(at));
     if (found == operations_.end() || found->second.what.empty()) continue; // markers say nothing to a reader
-    out.push_back("both come after " + found->second.what + " (operation " + std::to_string(clocks.id(at)) +
-                  " in stream " + std::to_string(clocks.stream(at)) + "), the last that they have in common");
+    out.push_back("both come after " + named(at) + ", the last that they have in common");
     return;
   }
   out.push_back("they have no operation before them in common");
@@ -450,6 +449,14 @@ void Explainer::explain_values(const FoundRace& race, std::vector<std::string>& 
   } else {
     out.push_back("whether they wrote the same values is not known");
   }
+}
+
+std::string Explainer::named(order::OperationIndex operation) const {
+  const order::OperationClocks& clocks = detector_.operations();
+  const std::string number =
+      "operation " + std::to_string(clocks.id(operation)) + " in stream " + std::to_string(clocks.stream(operation));
+  const auto found = operations_.find(clocks.id(operation));
+  return found == operations_.end() || found->second.what.empty() ? number : found->second.what + " (" + number + ")";
 }
 
 std::string Explainer::called_at(std::uint32_t operation) const {

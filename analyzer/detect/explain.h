@@ -37,6 +37,8 @@ class Explainer final : public trace::RecordVisitor {
   // Names the message that should have ordered the two, by its source lines, and what it lacks: races that have it in
   // common are one fault. Empty where there is none, or where what looks like one may be by chance.
   std::string broken_message(std::size_t index) const;
+  // "kernel a(int*) (operation 7 in stream 2)", of a side of a race or of what the two have in common.
+  std::string named(order::OperationIndex operation) const;
   // Where the host submitted an operation that is a side of a race; empty where that is not known.
   std::string called_at(std::uint32_t operation) const;
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analyzer/detect/missing_barriers.h"
+#include "analyzer/detect/missing_waits.h"
 
 namespace deadheat::detect {
 
@@ -92,8 +93,27 @@ std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::siz
   return leads;
 }
 
+// Those that one wait should have ordered. A free that comes too early goes with what it makes.
+std::vector<MissingWait> join_waits(const Detector& detector, const std::vector<FoundRace>& races,
+                                    const Explainer& explainer, std::vector<std::size_t>& first) {
+  std::vector<bool> candidate;
+  for (std::size_t i = 0; i < races.size(); ++i) candidate.push_back(first[i] == i && !explainer.beyond_barriers(i));
+  std::vector<MissingWait> waits = missing_waits(detector, races, candidate);
+  for (std::size_t& of : first) of = waits[of].first;
+  return waits;
+}
+
 std::string of_the_same_fault(std::ptrdiff_t races, const std::string& more) {
   return std::to_string(races) + " " + more + (races == 1 ? " race" : " races") + " of the same fault";
+}
+
+std::string wait(const Detector& detector, const Explainer& explainer, const MissingWait& missing) {
+  const order::OperationClocks& clocks = detector.operations();
+  const std::string from = explainer.named(missing.waited_for), to = explainer.named(missing.waits);
+  const std::uint32_t graph = clocks.graph(missing.waits);
+  if (graph && graph == clocks.graph(missing.waited_for)) return "an edge from " + from + " to " + to;
+  const char* whose = clocks.only_host_delays(missing.waits) ? "a wait of the host for " : "a wait for ";
+  return whose + from + " before " + (graph ? "the graph of " : "") + to;
 }
 
 } // namespace
@@ -104,10 +124,14 @@ void join_faults(const Detector& detector, const std::vector<FoundRace>& found, 
   for (std::size_t i = 0; i < found.size(); ++i) alone.push_back(explainer.beyond_barriers(i));
   const std::vector<MissingBarrier> barriers = missing_barriers(detector, found, between, alone);
   std::vector<std::size_t> first = firsts(detector, found, barriers);
+  const std::vector<MissingWait> waits = join_waits(detector, found, explainer, first);
   const std::vector<bool> leads = join_messages(explainer, first);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto others = std::count(first.begin(), first.end(), i) - 1;
     if (leads[i]) races[from + i].why += "; that message, put right, orders " + of_the_same_fault(others, "other");
+    if (others && waits[i].waits)
+      races[from + i].why +=
+          "; " + wait(detector, explainer, waits[i]) + " orders " + of_the_same_fault(others, "more");
     if (barriers[i].where.empty()) continue;
     const bool blocks = found[i].first.thread.block_bits() != found[i].second.thread.block_bits();
     races[from + i].why += std::string("; ") + (blocks ? "what synchronizes the blocks " : "a barrier ") +

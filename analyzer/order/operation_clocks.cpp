@@ -54,7 +54,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   op.stream = operation.stream;
   ChainClock before = host_;
   op.device = streams_.device(operation.stream);
-  op.of_graph = operation.graph_launch != 0;
+  op.graph = operation.graph_launch;
   used(op.device);
   if (operation.graph_launch == batch_) op.batch = batch_;
   for (OperationId id : streams_.submitted(operation)) {
@@ -270,6 +270,21 @@ bool OperationClocks::ordered_by_wait(OperationIndex first, OperationIndex secon
   return false;
 }
 
+// Would the first come before the second, if that waited for all of its stream?
+bool OperationClocks::before_by_its_stream(OperationIndex first, OperationIndex second) const {
+  for (OperationIndex at = operations_[second].primary; at; at = operations_[at].primary)
+    if (at == first || ordered(first, at)) return true;
+  return false;
+}
+
+bool OperationClocks::wait_orders(OperationIndex first, OperationIndex second) const {
+  if (!first || !second || first == second) return false;
+  if (first > second) std::swap(first, second);
+  const Op &a = operations_[first], &b = operations_[second];
+  const bool one_graph = a.graph && a.graph == b.graph && !a.batch;
+  return (a.stream != b.stream || one_graph || only_host_delays(second)) && !before_by_its_stream(first, second);
+}
+
 std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex second) const {
   if (first > second) std::swap(first, second);
   const Op &a = operations_[first], &b = operations_[second];
@@ -278,11 +293,7 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
            " has still to read: it never waits for that (cudaStreamSynchronize, cudaEventSynchronize)";
   }
   std::string streams = "stream " + std::to_string(b.stream);
-  // Would the first come before the second, if that waited for all of its stream?
-  bool by_its_stream = false;
-  for (OperationIndex at = b.primary; at && !by_its_stream; at = operations_[at].primary)
-    by_its_stream = at == first || ordered(first, at);
-  if (by_its_stream) {
+  if (before_by_its_stream(first, second)) {
     const std::string begins = "the launch in " + streams +
                                " may begin before the one before it is complete (programmatic dependent launch), and ";
     if (!b.waited || ordered_by_wait(first, second))

@@ -85,7 +85,7 @@ class OperationClocks {
   std::uint32_t device(OperationIndex index) const {
     return index < operations_.size() ? operations_[index].device : 0;
   }
-  bool on_any_device(OperationIndex index) const { return index < operations_.size() && operations_[index].of_graph; }
+  bool on_any_device(OperationIndex index) const { return index < operations_.size() && operations_[index].graph; }
   bool several_devices() const { return several_devices_; } // so far
   void expect_several_devices() { several_devices_ = true; }
   bool same_device(OperationIndex a, OperationIndex b) const { // or it may be
@@ -120,6 +120,16 @@ class OperationClocks {
     const Op &a = operations_[first], &b = operations_[second];
     return (a.allocates && b.frees && b.waited_for) || (b.allocates && a.frees && a.waited_for);
   }
+  // The launch of a graph, or batch of copies, that it is a node of; 0: none.
+  std::uint32_t graph(OperationIndex operation) const { return operations_[operation].graph; }
+  // Would a wait order two operations that nothing does, of a stream for another one or of the host, or an edge of a
+  // graph? Else it is the kernel itself that does not wait (griddepcontrol.wait), or a batch promises no order.
+  bool wait_orders(OperationIndex first, OperationIndex second) const;
+  // Does it not wait for what comes before it in its stream, so that only the host can delay it?
+  bool only_host_delays(OperationIndex operation) const {
+    const Op& op = operations_[operation];
+    return op.by_host || op.reads_early || (op.frees && op.waited_for);
+  }
   // A thread of the operation has waited so.
   void waited(OperationIndex operation) { operations_[operation].waited = true; }
   // Why two operations are unordered, one line.
@@ -131,8 +141,9 @@ class OperationClocks {
     std::uint32_t stream = 0, device = 0, chain = 0, position = 0;
     std::unique_ptr<ChainClock> clock; // what is complete before it starts; null: it is settled, or that is nothing
     OperationIndex primary = 0; // launch that it need not wait for to begin
+    std::uint32_t graph = 0; // the launch that it is a node of
     std::uint32_t batch = 0; // of copies (cudaMemcpyBatchAsync): the launch that stands for it
-    bool waited : 1 = false, allocates : 1 = false, by_host : 1 = false, of_graph : 1 = false;
+    bool waited : 1 = false, allocates : 1 = false, by_host : 1 = false;
     bool waited_for : 1 = false; // by the call that submitted it
     bool frees : 1 = false, reads_early : 1 = false; // of a batch's copy: its source, out of the stream's order
     bool over : 1 = false, kept : 1 = false;
@@ -152,6 +163,7 @@ class OperationClocks {
   bool is_or_follows(OperationIndex later, OperationIndex earlier) const {
     return later == earlier || ordered(earlier, later);
   }
+  bool before_by_its_stream(OperationIndex first, OperationIndex second) const;
   void host_waits_for(const trace::Copy& copy, OperationIndex at);
   void join(ChainClock& clock, OperationIndex operation) const; // adds the operation's completion
   static const ChainClock& clock(const Op& op) {

@@ -113,7 +113,7 @@ struct Race {
   // Every pair is of a cp.async that the second knows to be complete and an access through the asynchronous proxy, and
   // lacks a proxy fence alone (PTX ISA, "Async proxy").
   bool lacks_only_proxy_fence = false;
-  // The id of another one: what orders that orders this (memory that is freed too early, and handed on). 0: none.
+  // The id of another one: what orders that orders this. 0: none.
   std::uint32_t same_fault_as = 0;
   std::string why; // what order is missing, one or two lines
   // More dynamic instances of the pair (at most 16), for replay to try when the first changes nothing.

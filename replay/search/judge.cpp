@@ -461,7 +461,7 @@ Expected<void> judge(const std::string& trace, Analysis& analysis, const SearchO
                        ", " + std::to_string(done++) + " done");
     }
     const std::uint32_t fault = race.same_fault_as ? race.same_fault_as : race.id;
-    const auto known = race.level == RaceLevel::stream ? again.end() : again.find(fault);
+    const auto known = again.find(fault);
     if (known != again.end() && known->second > std::chrono::duration<double>(options.seconds)) {
       ++left_out[fault];
       continue;
