@@ -329,24 +329,29 @@ std::string OperationClocks::why_unordered(OperationIndex first, OperationIndex 
   }
   if (a.stream == b.stream)
     return "they are nodes of graphs launched into " + streams + ", and no way along edges leads from one to the other";
-  // A wait of the second stream on an event of the first, made for a record that came too early?
+  // A wait of the second stream on an event of the first, made for a record that came too early? One on an event of a
+  // third stream may have a reason of its own.
+  const Wait* other = nullptr;
   for (auto wait = waits_.rbegin(); wait != waits_.rend(); ++wait) {
     if (wait->stream != b.stream || wait->submitted_before >= second) continue;
     if (!wait->record) {
       return streams + " waits for event " + std::to_string(wait->event) +
              ", which had never been recorded then: the wait does nothing";
     }
-    if (operations_[wait->record].stream == a.stream && wait->record < first) {
+    const bool of_first = operations_[wait->record].stream == a.stream;
+    if (of_first && wait->record < first) {
       return streams + " waits for event " + std::to_string(wait->event) + " of stream " + std::to_string(a.stream) +
              ", but for a record made before the operation it should cover";
     }
-    if (operations_[wait->record].stream != a.stream) {
-      return streams + " waits for event " + std::to_string(wait->event) + ", which was recorded in stream " +
-             std::to_string(operations_[wait->record].stream) + ", not in stream " + std::to_string(a.stream);
-    }
+    if (!of_first && !other) other = &*wait;
   }
-  return streams + " never waits for stream " + std::to_string(a.stream) +
-         ": no event, default-stream rule or host synchronization orders them";
+  std::string why = streams + " never waits for stream " + std::to_string(a.stream) +
+                    ": no event, default-stream rule or host synchronization orders them";
+  if (other) {
+    why += " (its last wait is for event " + std::to_string(other->event) + ", which was recorded in stream " +
+           std::to_string(operations_[other->record].stream) + ")";
+  }
+  return why;
 }
 
 } // namespace deadheat::order

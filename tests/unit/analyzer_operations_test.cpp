@@ -68,6 +68,31 @@ TEST_F(Operations, AnEventOrders) {
   EXPECT_EQ(trace.races(), Races{});
 }
 
+TEST_F(Operations, AWaitForAThirdStreamIsNoWrongOne) { // it may have a reason of its own
+  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  kernel(2, write);
+  wait_event(3, 1, record_event(1, 4));
+  kernel(3, read);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  const std::string& why = analysis.races[0].why;
+  EXPECT_EQ(why.rfind("stream 3 never waits for stream 2", 0), 0u) << why;
+  EXPECT_NE(why.find("(its last wait is for event 1, which was recorded in stream 4)"), std::string::npos) << why;
+}
+
+TEST_F(Operations, ARecordThatIsTooEarlyIsFoundBehindOtherWaits) {
+  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  const std::uint32_t record = record_event(1, 2);
+  kernel(2, write);
+  wait_event(3, 1, record);
+  wait_event(3, 2, record_event(2, 4));
+  kernel(3, read);
+  Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  const std::string& why = analysis.races[0].why;
+  EXPECT_NE(why.find("event 1 of stream 2, but for a record made before"), std::string::npos) << why;
+}
+
 TEST_F(Operations, AnEventRecordedTooEarlyDoesNot) {
   trace.stream(2);
   trace.stream(3);
