@@ -133,6 +133,8 @@ class Explainer final : public trace::RecordVisitor {
     std::map<Flag, FlagWrite> writes_before; // by others of the first's block, since its last barrier before
     std::map<Flag, FlagWrite> writes_behind; // by the second's
     std::optional<Message> early_message, late_message;
+    // The last wait of the second's block, in between, for what the first's has not written since its access.
+    std::optional<std::pair<Flag, Mark>> waited_elsewhere;
   };
 
   template <typename Each> void each_case(order::OperationIndex operation, std::uint32_t block, Each&& each);
@@ -172,6 +174,7 @@ class Explainer final : public trace::RecordVisitor {
   };
   Shortfall shortfall(const Case& entry) const; // of the message that was meant; of none: what is there is in order
   static bool deliberate(const Message& message);
+  bool by_another_block(const Case& entry) const;
   bool by_chance(const FoundRace& race, const Message& message) const;
   // A message that lacks nothing but that the first's access comes before it.
   static bool only_early(const FoundRace& race, const Message& message);

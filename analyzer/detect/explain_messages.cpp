@@ -104,9 +104,12 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
       if (known->second.other) receive(entry.messages[itself], *known->second.other);
     } else if (const auto early = entry.writes_before.find(flag); early != entry.writes_before.end()) {
       receive(entry.early_message, early->second);
+    } else if (use.waits && !use.writes && !flag.first) {
+      entry.waited_elsewhere = std::pair(flag, use.mark);
     }
   }
   if (use.writes && in_first_block(race, use)) {
+    if (entry.waited_elsewhere && entry.waited_elsewhere->first == flag) entry.waited_elsewhere.reset();
     if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
     const auto fence = entry.fences.find(use.thread);
     FlagWrites& known = entry.writes[flag];
@@ -193,11 +196,23 @@ std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Me
   return wrong;
 }
 
+// Where plain data race, and no message of the two blocks was meant.
+bool Explainer::by_another_block(const Case& entry) const {
+  const auto is_plain = [&](const Touch& touch) {
+    const Site* site = detector_.sides().place(touch.place).site;
+    return site && !is_strong(site->ordering);
+  };
+  return entry.waited_elsewhere && !entry.early_message && !entry.late_message && is_plain(entry.race->first) &&
+         is_plain(entry.race->second);
+}
+
 // That which lacks least is the one that was meant; of several, the two threads' own.
 Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
   Shortfall least;
   for (std::size_t n = entry.messages.size(); n-- > 0;) {
     if (!entry.messages[n] || by_chance(*entry.race, *entry.messages[n])) continue;
+    // By a counter of all, where the second waits for another block: that one tells it.
+    if (by_another_block(entry) && !deliberate(*entry.messages[n])) continue;
     std::vector<std::string> lacks = shortcomings(*entry.race, *entry.messages[n]);
     // Nothing: it came too late, or from a write that another overwrote.
     if (lacks.empty() || (least.message && lacks.size() >= least.lacks.size())) continue;
@@ -239,9 +254,16 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
     out.insert(out.end(), found.lacks.begin(), found.lacks.end());
     return;
   }
-  if (!blocks_differ || has_message(entry)) return;
   const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
   const bool one_launch = race.first.thread.operation() == race.second.thread.operation();
+  if (blocks_differ && one_launch && by_another_block(entry)) {
+    out.push_back(
+        "the block of the second waits at " + place(entry.waited_elsewhere->second) +
+        " for what the block of the first does not write in between: if a third block is to hand on there what "
+        "that one tells it, a release, an acquire or a barrier is missing on the way, or a scope is too narrow");
+    return;
+  }
+  if (!blocks_differ || has_message(entry)) return;
   const Apart between = apart(race.first.thread, race.second.thread);
   const bool strong_first = a.site && is_strong(a.site->ordering),
              strong_second = b.site && is_strong(b.site->ordering);

@@ -8,7 +8,7 @@ class BrokenMessages : public ::testing::Test {
  protected:
   LittleTrace trace;
   static constexpr std::uint64_t data = memory, more = data + 0x1000, flag = data + 0x2000;
-  std::uint32_t launch_ = trace.launch(2, {2, 1, 1}, {32, 1, 1});
+  std::uint32_t launch_ = trace.launch(2, {3, 1, 1}, {32, 1, 1});
   std::uint32_t write_data_ = trace.site(10, {.access = AccessKind::write});
   std::uint32_t write_more_ = trace.site(11, {.access = AccessKind::write});
   std::uint32_t read_data_ = trace.site(20, {.access = AccessKind::read});
@@ -65,6 +65,37 @@ TEST_F(BrokenMessages, NumbersDrawnFromACounterTellNothing) {
   hear(read_data_, data);
   hear(read_more_, more);
   for (const Race& race : races()) EXPECT_EQ(race.same_fault_as, 0u) << race.why;
+}
+
+// A third block hands on what the first told it, and all raise a counter besides: that is no message of theirs.
+TEST_F(BrokenMessages, CountersOfAllAreNoneWhereTheSecondWaitsForAThirdBlock) {
+  const std::uint32_t raise = strong(12, AccessKind::write, false), count = strong(13, AccessKind::atomic, false);
+  const std::uint32_t wait = strong(19, AccessKind::read, true);
+  tell(write_data_, data);
+  tell(count, flag + 128);
+  trace.access(launch_, 2, 0, raise, flag + 64, 1);
+  hear(wait, flag + 64);
+  hear(count, flag + 128);
+  hear(read_data_, data);
+  const std::vector<Race> found = races();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].why.find("waits at a.cu:19 for what the block of the first does not write"), std::string::npos)
+      << found[0].why;
+  EXPECT_EQ(found[0].why.find("a.cu:13"), std::string::npos) << found[0].why;
+}
+TEST_F(BrokenMessages, WhoPolledBeforeTheFirstRaisedTheFlagWaitsForNobodyElse) {
+  const std::uint32_t raise = strong(12, AccessKind::write, false), wait = strong(19, AccessKind::read, true);
+  const std::uint32_t look = strong(18, AccessKind::read, false);
+  tell(write_data_, data);
+  hear(wait, flag);
+  tell(raise, flag);
+  hear(look, flag);
+  hear(read_data_, data);
+  const std::vector<Race> found = races();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].why.find("writes at a.cu:12 what the block of the second reads at a.cu:18"), std::string::npos)
+      << found[0].why;
+  EXPECT_EQ(found[0].why.find("third"), std::string::npos) << found[0].why;
 }
 
 } // namespace
