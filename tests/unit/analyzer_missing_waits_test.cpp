@@ -135,6 +135,22 @@ TEST_F(MissingWaits, OfOneStreamForAnotherIsOneFault) { // a b c of one step, th
            "3) orders 2 more races of the same fault"))
       << analysis_.races[0].why;
 }
+TEST_F(MissingWaits, PossibleRacesGoWithACertainOne) {
+  trace::Launch opaque;
+  opaque.kernel = "opaque";
+  opaque.footprint = {1};
+  trace::Operation operation;
+  operation.launch = 99;
+  operation.what = opaque;
+  const std::uint32_t id = trace.submit(operation, a);
+  trace.begin(id);
+  trace.end(id);
+  writes(a, {1});
+  reads(b, {1, 2});
+  EXPECT_EQ(faults(), Sizes{3});
+  EXPECT_EQ(analysis_.races[0].certainty, Certainty::certain);
+  EXPECT_EQ(analysis_.races[2].certainty, Certainty::possible);
+}
 TEST_F(MissingWaits, OneRaceAloneSaysNothingOfOthers) {
   writes(a, {1});
   reads(b, {1});
