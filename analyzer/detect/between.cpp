@@ -41,8 +41,8 @@ void add(std::size_t from, std::size_t to, const std::vector<PlaceId>& places, s
   for (; from < to; ++from) gaps.push_back({places[from], places[from + 1]});
 }
 
-// Of threads that took different ways behind what they last did alike: in the order of the text. The thread of `back`
-// then comes to what `front` does first there.
+// Of threads that took different ways behind what they last did alike. The thread of `back` then comes to what `front`
+// does first there.
 std::vector<Gap> across(const std::vector<PlaceId>& back, const std::vector<PlaceId>& front) {
   const std::map<Step, std::size_t> done = numbered(back);
   std::size_t own = 0; // the first of `front` that `back` did not do
@@ -153,7 +153,20 @@ void Between::met_some(std::uint32_t launch, std::uint32_t number) {
     for (auto& [lane, thread] : lanes) thread.met_some = true;
 }
 
-Between::Found Between::between(const Instance& instance) {
+// In the order of the source, where both are in one function: compilers move and copy code, so that PTX may have a read
+// in front of the write that the program has before it.
+bool Between::comes_before(PlaceId a, PlaceId b) const {
+  const std::vector<SourceFrame>&one = detector_.sides().place(a).site->source,
+        &two = detector_.sides().place(b).site->source;
+  auto i = one.rbegin(), j = two.rbegin(); // from the kernel inwards
+  for (; i != one.rend() && j != two.rend(); ++i, ++j) {
+    if (i->file != j->file || i->function != j->function) break;
+    if (i->line != j->line) return i->line < j->line;
+  }
+  return a < b;
+}
+
+Between::Found Between::between(const Instance& instance) const {
   const std::vector<PlaceId>&one = instance.before_first.places, &two = instance.before_second.places;
   // Since the last barrier nothing orders any of what the two threads of one block did, unless some met elsewhere.
   const bool only_these = !instance.one_block() || instance.met_some;
@@ -173,7 +186,7 @@ Between::Found Between::between(const Instance& instance) {
       } else if (second_ahead && !first_ahead) {
         add(before->second, j, two, gaps);
       } else if (behind == in_first.end() && before == in_second.end() && i + 1 == one.size() && j + 1 == two.size()) {
-        gaps = first.first < second.first ? across(one, two) : across(two, one);
+        gaps = comes_before(first.first, second.first) ? across(one, two) : across(two, one);
       }
       if (!gaps.empty() && (found.gaps.empty() || gaps.size() < found.gaps.size())) found.gaps = std::move(gaps);
     }

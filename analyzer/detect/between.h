@@ -78,7 +78,8 @@ class Between final : public trace::RecordVisitor {
   };
   using Warp = std::map<unsigned, Thread>; // by lane
   void follow(Instance& instance);
-  static Found between(const Instance& instance);
+  Found between(const Instance& instance) const;
+  bool comes_before(PlaceId a, PlaceId b) const;
   void met_some(std::uint32_t launch, std::uint32_t block);
 
   const Detector& detector_;

@@ -78,6 +78,24 @@ TEST_F(MissingBarriers, TwoWithABarrierInBetween) {
   run({write(1, 0), read(2, 0), barrier(3), write(4, 1024), read(5, 1024)});
   EXPECT_EQ(faults(trace.analyze()), (Sizes{1, 1}));
 }
+// Of threads that took different ways: compilers put what comes behind a branch in front of it, too.
+TEST_F(MissingBarriers, ReadsThatTheCodeHasBeforeTheWrites) {
+  const Step r1 = read(19, 0), r2 = read(20, 1024), w1 = write(16, 0), w2 = write(17, 1024);
+  for (const bool writer_first : {true, false}) {
+    const std::uint32_t launch = trace.launch(1, {1, 1, 1}, {64, 1, 1});
+    const auto perform = [&](std::uint32_t thread, std::initializer_list<Step> steps) {
+      for (const Step& step : steps) trace.access(launch, 0, thread, step.site, step.array);
+    };
+    if (writer_first) perform(0, {w1, w2});
+    perform(32, {r1, r2});
+    if (!writer_first) perform(0, {w1, w2});
+    trace.end_launch(launch);
+  }
+  const Analysis analysis = trace.analyze();
+  EXPECT_EQ(faults(analysis), Sizes{2});
+  EXPECT_TRUE(says(analysis.races[0], "a barrier each time before a.cu:19 orders 1 more race of the same fault"))
+      << analysis.races[0].why;
+}
 // The barrier at a loop's end: what is written in one turn is read in the next.
 TEST_F(MissingBarriers, OfALoop) {
   const Step w1 = write(2, 0), w2 = write(3, 1024), r1 = read(1, 0), r2 = read(1, 1024), b = barrier(4);
