@@ -129,6 +129,7 @@ class Explainer final : public trace::RecordVisitor {
     bool barrier = false; // of the first thread, since the first access
     LineReads first_reads, second_reads;
     std::map<Flag, FlagWrites> writes; // since the first access
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> flags_of; // of `writes`, by module and site
     std::array<std::optional<Message>, 4> messages; // the last; 2 more: the first's thread wrote, 1: the second's read
     std::map<Flag, FlagWrite> writes_before; // by others of the first's block, since its last barrier before
     std::map<Flag, FlagWrite> writes_behind; // by the second's
@@ -151,6 +152,8 @@ class Explainer final : public trace::RecordVisitor {
   static bool in_second_block(const FoundRace& race, const FlagUse& use) {
     return use.thread.block_bits() == race.second.thread.block_bits();
   }
+  // Does the value say whether something has happened? Strong loads that neither wait nor draw a number fetch data.
+  static bool looks(const FlagUse& read) { return read.waits || (read.writes && !read.unused); }
   // Launches of one device that have a counter in common need not tell each other anything by it.
   bool may_tell(const FoundRace& race, const FlagUse& read) const {
     const order::ThreadKey a = race.first.thread, b = race.second.thread;

@@ -10,7 +10,8 @@ namespace {
 
 using order::ThreadKey;
 
-constexpr std::size_t most_flags = 64; // remembered a race, of each kind
+constexpr std::size_t most_flags = 64; // remembered a race, of each kind and, behind the first access, each site
+constexpr std::size_t most_flags_behind = 512; // of all sites
 
 } // namespace
 
@@ -89,12 +90,13 @@ void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
 void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
   auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
-    // The later one, but for one that says less than the former: nobody looked, or it was no strong read, or write.
+    // The later one, but for one that says less than the former: nobody looked, or it was no strong read, or write, or
+    // fetched data only.
     const auto plainer = [](const FlagUse& now, const FlagUse& former) {
       return !is_strong(now.ordering) && is_strong(former.ordering);
     };
     const bool less = message && ((use.unused && !message->read.unused) || plainer(use, message->read) ||
-                                  plainer(write.use, message->write.use));
+                                  plainer(write.use, message->write.use) || (looks(message->read) && !looks(use)));
     if (write.use.thread != use.thread && !less) message = Message{write, use, {}, false};
   };
   if (use.reads && use.thread != race.first.thread && in_second_block(race, use) && may_tell(race, use)) {
@@ -110,7 +112,11 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
   }
   if (use.writes && in_first_block(race, use)) {
     if (entry.waited_elsewhere && entry.waited_elsewhere->first == flag) entry.waited_elsewhere.reset();
-    if (entry.writes.size() >= most_flags && !entry.writes.count(flag)) return;
+    if (!entry.writes.count(flag)) { // an array that is stored by strong accesses does not keep the flag behind it out
+      std::size_t& of_site = entry.flags_of[{use.mark.module, use.mark.site}];
+      if (of_site >= most_flags || entry.writes.size() >= most_flags_behind) return;
+      ++of_site;
+    }
     const auto fence = entry.fences.find(use.thread);
     FlagWrites& known = entry.writes[flag];
     const bool own = use.thread == race.first.thread;
@@ -206,7 +212,7 @@ bool Explainer::by_another_block(const Case& entry) const {
          is_plain(entry.race->second);
 }
 
-// That which lacks least is the one that was meant; of several, the two threads' own.
+// That which lacks least is the one that was meant; of several, one that is looked for, and the two threads' own.
 Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
   Shortfall least;
   for (std::size_t n = entry.messages.size(); n-- > 0;) {
@@ -215,7 +221,12 @@ Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
     if (by_another_block(entry) && !deliberate(*entry.messages[n])) continue;
     std::vector<std::string> lacks = shortcomings(*entry.race, *entry.messages[n]);
     // Nothing: it came too late, or from a write that another overwrote.
-    if (lacks.empty() || (least.message && lacks.size() >= least.lacks.size())) continue;
+    if (lacks.empty()) continue;
+    const auto lacking = [](const Message& message, std::size_t number) {
+      return std::pair(number, !looks(message.read));
+    };
+    if (least.message && lacking(*entry.messages[n], lacks.size()) >= lacking(*least.message, least.lacks.size()))
+      continue;
     least = {&*entry.messages[n], std::move(lacks)};
   }
   return least;

@@ -56,6 +56,31 @@ TEST_F(BrokenMessages, TwoArraysBehindAFlagEach) {
   EXPECT_EQ(found[1].same_fault_as, 0u);
 }
 
+// The last block's sum: what it reads by volatile loads tells nothing of what it reads behind, the ticket does.
+TEST_F(BrokenMessages, ArraysOfStrongAccessesBehindATicket) {
+  const std::uint32_t write_one = strong(10, AccessKind::write, false),
+                      write_other = strong(11, AccessKind::write, false);
+  const std::uint32_t draw = strong(12, AccessKind::atomic, false);
+  const std::uint32_t read_other = strong(20, AccessKind::read, false), read_one = strong(21, AccessKind::read, false);
+  for (std::uint32_t thread = 0; thread < 32; ++thread)
+    trace.access(launch_, 0, thread, write_one, data + 4 * thread, 1);
+  for (std::uint32_t thread = 0; thread < 32; ++thread)
+    trace.access(launch_, 0, thread, write_other, more + 4 * thread, 1);
+  for (std::uint32_t n = 0; n < 64; ++n) tell(write_other, more + 4 * (32 + n)); // more than are remembered of one line
+  trace.fence(launch_, 0, 0, Scope::gpu);
+  tell(draw, flag);
+  hear(draw, flag);
+  hear(read_other, more);
+  hear(read_one, data);
+  const std::vector<Race> found = races();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].same_fault_as, found[0].id);
+  for (const Race& race : found)
+    EXPECT_NE(race.why.find("writes at a.cu:12 what the block of the second reads at a.cu:12, but the read acquires"),
+              std::string::npos)
+        << race.why;
+}
+
 TEST_F(BrokenMessages, NumbersDrawnFromACounterTellNothing) {
   const std::uint32_t draw = strong(12, AccessKind::atomic, false);
   tell(write_data_, data);
