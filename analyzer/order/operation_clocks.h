@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -49,7 +50,7 @@ class OperationClocks {
   void apply(const trace::StreamCreate& record);
   void apply(const trace::StreamMaker& record) { makers_[record.stream] = record.library; }
   void apply(const trace::StreamDestroy& record) { streams_.stream_destroyed(record); }
-  void apply(const trace::EventRecord& record) { streams_.event_recorded(record); }
+  void apply(const trace::EventRecord& record);
   void apply(const trace::StreamWait& record);
   void apply(const trace::HostWait& record);
   void apply(const trace::HostWaitBegin& record);
@@ -206,6 +207,8 @@ class OperationClocks {
     OperationIndex record = 0, submitted_before = 0;
   };
   std::vector<Wait> waits_; // for explanations
+  // Of events that were waited for before they were recorded: the streams that they were recorded in afterwards.
+  std::unordered_map<std::uint32_t, std::set<std::uint32_t>> recorded_late_;
   std::unordered_map<std::uint32_t, Memory> allocations_; // of streams' pools, by id; a graph's come again
   // By address: freed in a stream's order, not handed on yet. They do not overlap.
   std::map<std::uint64_t, Freed> freed_;

@@ -114,6 +114,24 @@ TEST_F(Operations, AWaitOnAnEventNeverRecordedDoesNothing) {
   EXPECT_EQ(trace.races().size(), 1u);
 }
 
+// The first turn of a ring waits for events that nobody has recorded yet: of a third stream, it is not what is missing.
+TEST_F(Operations, AWaitForAnEventThatIsRecordedLaterIsToldOfItsStreamAlone) {
+  for (const std::uint32_t recorded_in : {2u, 4u}) {
+    trace = LittleTrace();
+    write = trace.site(1, {.access = AccessKind::write});
+    read = trace.site(2, {});
+    for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+    wait_event(3, 7, 0);
+    kernel(2, write);
+    record_event(7, recorded_in);
+    kernel(3, read);
+    const Analysis analysis = trace.analyze();
+    ASSERT_EQ(analysis.races.size(), 1u);
+    const bool told = analysis.races[0].why.find("had never been recorded then") != std::string::npos;
+    EXPECT_EQ(told, recorded_in == 2) << analysis.races[0].why;
+  }
+}
+
 TEST_F(Operations, TheLegacyStreamWaitsForBlockingStreams) {
   trace.stream(2, Kind::blocking);
   kernel(2, write);
