@@ -29,8 +29,9 @@ class Wait {
   bool takes(Pair pair) {
     const Pair moved{std::max(at_.earlier, pair.earlier), std::min(at_.later, pair.later)};
     if (moved.earlier >= moved.later || !orders(moved, pair)) return false;
-    const bool all = std::all_of(pairs_.begin(), pairs_.end(), [&](Pair other) { return orders(moved, other); });
-    if (!all) return false;
+    const bool moves = moved.earlier != at_.earlier || moved.later != at_.later;
+    if (moves && !std::all_of(pairs_.begin(), pairs_.end(), [&](Pair other) { return orders(moved, other); }))
+      return false;
     at_ = moved;
     pairs_.push_back(pair);
     return true;
