@@ -23,6 +23,12 @@ class BrokenMessages : public ::testing::Test {
     trace.end_launch(launch_);
     return trace.analyze().races;
   }
+  void expect_one_that_says(const std::string& text, const std::string& and_not) {
+    const std::vector<Race> found = races();
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_NE(found[0].why.find(text), std::string::npos) << found[0].why;
+    EXPECT_EQ(found[0].why.find(and_not), std::string::npos) << found[0].why;
+  }
 };
 
 TEST_F(BrokenMessages, TwoArraysBehindOneFlag) {
@@ -102,11 +108,7 @@ TEST_F(BrokenMessages, CountersOfAllAreNoneWhereTheSecondWaitsForAThirdBlock) {
   hear(wait, flag + 64);
   hear(count, flag + 128);
   hear(read_data_, data);
-  const std::vector<Race> found = races();
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_NE(found[0].why.find("waits at a.cu:19 for what the block of the first does not write"), std::string::npos)
-      << found[0].why;
-  EXPECT_EQ(found[0].why.find("a.cu:13"), std::string::npos) << found[0].why;
+  expect_one_that_says("waits at a.cu:19 for what the block of the first does not write", "a.cu:13");
 }
 TEST_F(BrokenMessages, WhoPolledBeforeTheFirstRaisedTheFlagWaitsForNobodyElse) {
   const std::uint32_t raise = strong(12, AccessKind::write, false), wait = strong(19, AccessKind::read, true);
@@ -116,11 +118,7 @@ TEST_F(BrokenMessages, WhoPolledBeforeTheFirstRaisedTheFlagWaitsForNobodyElse) {
   tell(raise, flag);
   hear(look, flag);
   hear(read_data_, data);
-  const std::vector<Race> found = races();
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_NE(found[0].why.find("writes at a.cu:12 what the block of the second reads at a.cu:18"), std::string::npos)
-      << found[0].why;
-  EXPECT_EQ(found[0].why.find("third"), std::string::npos) << found[0].why;
+  expect_one_that_says("writes at a.cu:12 what the block of the second reads at a.cu:18", "third");
 }
 
 } // namespace

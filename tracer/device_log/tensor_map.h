@@ -7,13 +7,11 @@
 // Thread-safety: TensorMaps locks for itself.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "tracer/ptx/tensor_map.h"
 
