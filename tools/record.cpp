@@ -14,6 +14,7 @@
 
 #include "tools/command.h"
 #include "tracer/ptx/fatbin.h"
+#include "tracer/recorder/files.h"
 
 namespace deadheat::tools {
 
@@ -84,10 +85,7 @@ Expected<std::string> trace_directory(const std::string& wanted) {
     }
     return fs::absolute(wanted).string();
   }
-  for (int number = 1;; ++number) {
-    std::string name = number == 1 ? "run.deadheat" : "run-" + std::to_string(number) + ".deadheat";
-    if (!fs::exists(name, error)) return fs::absolute(name).string();
-  }
+  return trace::unused_trace_name();
 }
 
 bool has_gpu() { return access("/dev/nvidiactl", R_OK) == 0; }

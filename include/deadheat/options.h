@@ -13,7 +13,7 @@
 
 // X(type, member, key, default, description)
 #define DEADHEAT_OPTION_LIST(X)                                                                                       \
-  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty")                             \
+  X(std::string, output, "output", "", "trace directory; nothing is recorded when empty (GPU: when named and empty)") \
   X(std::uint64_t, seed, "seed", 1, "seed of the embedded device's choices and of the contents of fresh memory")      \
   X(std::string, kernel, "kernel", "", "record the accesses of kernels whose name matches this regular expression")   \
   X(std::uint64_t, launch_skip, "launch-skip", 0, "of those launches, skip the first N")                              \

@@ -21,7 +21,7 @@
 #              the output too
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
 #   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
-#   unusual    a job that is stopped and goes on, cooperative grids of as many blocks as fit (unusual.py)
+#   unusual    a job that is stopped and goes on, cooperative grids of as many blocks as fit, LD_PRELOAD alone (unusual.py)
 #   busy       what a host calls while a recorded kernel fills the buffer: nothing waits for long (busy.py)
 #   assembler  modules are assembled by a process of its own, over whose crash the job runs on (assembler.py)
 #   windows    windows for replay: recorded, and executed again on the embedded device, where this build has it

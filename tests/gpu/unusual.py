@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A job that is stopped in the middle and goes on, and cooperative grids of as many blocks as fit: recorded.
+"""A job that is stopped in the middle and goes on, cooperative grids of as many blocks as fit, and a job under LD_PRELOAD
+alone: recorded.
 
     unusual.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary unusual --work DIR
 
@@ -73,4 +74,17 @@ for what in ("cooperative", "shared"):
     else:
         claim(what == "cooperative" and any("of its blocks fit" in line for line in said),
               "%s: it runs as it is, since fewer blocks would fit, and that is said (%s)" % (what, said))
+# Nothing but LD_PRELOAD, twice: the second run gets a trace of its own.
+folder = os.path.join(options.work, "unusual-preloaded")
+os.makedirs(folder)
+bare = {name: value for name, value in os.environ.items() if not name.startswith("DEADHEAT_")}
+bare["LD_PRELOAD"] = os.path.abspath(options.tracer)
+for name in ("run.deadheat", "run-2.deadheat"):
+    job = subprocess.run([os.path.abspath(options.binary), "shared"], env=bare, cwd=folder, text=True, capture_output=True,
+                         timeout=60)
+    trace = os.path.join(folder, name)
+    report = analyze(trace)
+    claim(job.returncode == 0 and report and report["summary"]["complete"] and report["summary"]["launches"]
+          and any(trace in line for line in recording.said(job.stderr)),
+          "preloaded and told nothing: %s is recorded (said %s)" % (name, recording.said(job.stderr)))
 end()

@@ -216,6 +216,34 @@ def executes(case):
     assert len(logs) == 2, logs
 
 
+def preloaded_alone(case):
+    """Nothing but LD_PRELOAD: a job's processes share a trace, the next job has another; CUDA_INJECTION64_PATH does too."""
+    folder = os.path.abspath(options.folder)
+    command = [job, "100", "1", "return"]
+
+    work = os.path.join(case.work, "50%: odd names")
+    os.mkdir(work)
+
+    def runs(command, said, variable="LD_PRELOAD", **more):
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("DEADHEAT_")}
+        variables.update(LD_LIBRARY_PATH=folder, **{variable: os.path.abspath(options.tracer)}, **more)
+        done = subprocess.run(command, env=variables, cwd=work, text=True, capture_output=True, timeout=60)
+        assert done.stdout.endswith("done\n"), done
+        places = [re.match(r"deadheat: records to (/.+) \(DEADHEAT_OPTIONS", line) for line in done.stderr.splitlines()]
+        assert all(places) and [os.path.basename(place.group(1)) for place in places] == said, done.stderr
+    runs(command, ["run.deadheat"])
+    assert case.launches(os.path.join(work, "run.deadheat")) == 90
+    runs(["sh", "-c", "%s; %s" % (" ".join(command), " ".join(command))], ["run-2.deadheat"] * 2)
+    assert len(os.listdir(os.path.join(work, "run-2.deadheat"))) == 2
+    assert case.launches(os.path.join(work, "run-2.deadheat")) == 180
+    runs(command, ["run-3.deadheat"], DEADHEAT_OPTIONS="accesses=0")
+    runs(command, ["run-4.deadheat"], variable="CUDA_INJECTION64_PATH")
+    runs(command, [], DEADHEAT_OPTIONS="output=named")
+    runs(command, [], DEADHEAT_OPTIONS="accesses=0:output=")
+    made = [name for name in os.listdir(work)]
+    assert sorted(made) == ["named", "run-2.deadheat", "run-3.deadheat", "run-4.deadheat", "run.deadheat"], made
+
+
 def ranks(case):
     status, said = case.run(100, 1, "return", output=case.trace + "-%q{RANK}", environment={"RANK": "5"})
     assert (status, said) == (3, []), (status, said)
@@ -419,5 +447,5 @@ cases = [copies, orders, other_processes, copies_that_fail, copies_that_wait, ma
          slow_storage, stalled_storage, many_modules,
          killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,
          nobody_reads_what_it_says, waits_for_a_signal, short_threads, allocates_nothing,
-         executes, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,
+         executes, preloaded_alone, ranks, idle, ranges, no_cupti, busy, unwritable, full_disk, bad_options, timestamps,
          times_of_races]

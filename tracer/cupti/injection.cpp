@@ -311,13 +311,17 @@ static void instruct_nvcc(int count, char** arguments) {
 }
 
 // Preloaded, the library is in every process of the job, compilers and shells among them: it does nothing there but
-// say where the driver finds it, and to nvcc what to put into what it makes. The driver loads it again by that name,
-// and gets this same copy.
+// say where the driver finds it and where to record to, and to nvcc what to put into what it makes. The driver loads it
+// again by that name, and gets this same copy.
 __attribute__((constructor)) static void name_itself(int count, char** arguments) {
   Dl_info here{};
   if (!dladdr(reinterpret_cast<const void*>(&InitializeInjection), &here) || !here.dli_fname) return;
   if (!preloaded(here.dli_fname)) return;
   setenv("CUDA_INJECTION64_PATH", here.dli_fname, 0);
   setenv("NVTX_INJECTION64_PATH", here.dli_fname, 0);
+  try {
+    deadheat::cupti::choose_output();
+  } catch (...) {
+  }
   instruct_nvcc(count, arguments);
 }

@@ -4,9 +4,29 @@
 
 #include <cstdlib>
 
+#include "tracer/recorder/files.h"
 #include "tracer/recorder/this_process.h"
 
 namespace deadheat::cupti {
+
+static constexpr const char* variable = "DEADHEAT_TRACE";
+
+std::string literal_name(const std::string& expanded) {
+  std::string name;
+  for (const char c : expanded) name.append(c == '%' ? 2 : 1, c);
+  return name;
+}
+
+std::string chosen_output() {
+  const char* chosen = std::getenv(variable);
+  return chosen ? chosen : trace::unused_trace_name();
+}
+
+void choose_output() {
+  const char* text = std::getenv("DEADHEAT_OPTIONS");
+  const std::string options = std::string(":") + (text ? text : "");
+  if (options.find(":output=") == std::string::npos) setenv(variable, trace::unused_trace_name().c_str(), 0);
+}
 
 Expected<std::string> expand_name(const std::string& name) {
   std::string out;

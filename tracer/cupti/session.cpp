@@ -67,13 +67,17 @@ Session::Session(TracerOptions options)
       recorder_(std::make_unique<Recorder>(*this)) {}
 
 bool Session::start() {
+  constexpr const char* not_named = "*";
   const char* text = std::getenv("DEADHEAT_OPTIONS");
-  Expected<TracerOptions> options = parse_options(text ? text : "");
+  Expected<TracerOptions> options = parse_options(std::string("output=") + not_named + ":" + (text ? text : ""));
   if (!options) {
     say("nothing is recorded: " + options.error().message());
     return false;
   }
   if (options->output.empty()) return false;
+  const bool named = options->output != not_named;
+  const std::string chosen = named ? std::string() : chosen_output();
+  if (!named) options->output = literal_name(chosen);
   if (options->capture_range != "none" && options->capture_range != "cudaProfilerApi" &&
       options->capture_range.rfind("nvtx=", 0) != 0) {
     say("nothing is recorded: unknown capture range '" + options->capture_range +
@@ -118,6 +122,7 @@ bool Session::start() {
     }
   }
   session->recorder_->start();
+  if (!named) say("records to " + chosen + " (DEADHEAT_OPTIONS=output=NAME for another)");
   return true;
 }
 

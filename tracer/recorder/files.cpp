@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -114,6 +115,18 @@ Expected<void> make_directory(const std::string& path) {
       if (!S_ISDIR(status.st_mode)) return Error{"is not a directory", part, "choose another trace with -o"};
     }
     if (end == std::string::npos) return {};
+  }
+}
+
+std::string unused_trace_name() {
+  std::string folder;
+  if (char* working = ::getcwd(nullptr, 0)) {
+    folder = std::string(working) + "/";
+    ::free(working);
+  }
+  for (int number = 1;; ++number) {
+    const std::string name = number == 1 ? "run.deadheat" : "run-" + std::to_string(number) + ".deadheat";
+    if (::access(name.c_str(), F_OK) != 0) return folder + name;
   }
 }
 

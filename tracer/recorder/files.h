@@ -45,6 +45,10 @@ class File {
 // Makes a directory and its parents; no error when it is there.
 Expected<void> make_directory(const std::string& path);
 
+// The first of run.deadheat, run-2.deadheat, … that the working directory does not have; absolute, where that directory
+// has a name.
+std::string unused_trace_name();
+
 // "what: No space left on device", with advice where there is some.
 Error system_error(int number, std::string what, std::string where);
 
