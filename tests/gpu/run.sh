@@ -112,7 +112,7 @@ needs_torch() { # else says that the part is not tried
 kernels() {
   compile six_kernels || return
   python3 tests/gpu/measure_kernels.py --binary "$work/six_kernels" --tracer "$build/lib/libdeadheat.so" --work "$work" \
-    --memcheck "$(command -v compute-sanitizer)"
+    --sanitizer "$(command -v compute-sanitizer)"
 }
 programs() {
   # The largest first: assembling the instrumented code of some takes a minute and a half.
