@@ -342,6 +342,35 @@ TEST(InstrumentTest, ManyProductsBetweenManyBarriers) {
   EXPECT_EQ(made.kernels, "k ");
 }
 
+// What a warp meets for comes behind the store that makes a segment valid, or before the room for one that holds it is
+// taken: lanes that wait for others may hold nobody up who waits for room.
+TEST(InstrumentTest, WarpsMeetWithNoSegmentOpen) {
+  const std::string valid = "st.release.gpu.global.u64 [%dh_at], %dh_b;\n",
+                    whole = "mov.b32 %dh_mask, 0xffffffff;\n\tbar.warp.sync %dh_mask;\n",
+                    lanes = "bar.warp.sync %dh_mask;\n", room = "\tactivemask.b32 %dh_mask;\n";
+  const std::string store = "st.shared.u32 [%r1], %r2;\n\t", guard = ".reg .pred %p;\n\tsetp.eq.u32 %p, %r1, 0;\n\t";
+  const auto has = [](const Made& made, const std::string& text) { return made.clone.find(text) != std::string::npos; };
+  for (const std::string barrier : {"bar.sync 0;", "barrier.sync.aligned 0;", "bar.red.popc.u32 %r3, 0, %p;"}) {
+    const Made made = made_of(guard + store + barrier);
+    EXPECT_TRUE(has(made, valid + "\t" + whole)) << made.clone;
+    EXPECT_FALSE(has(made, whole + room)) << made.clone;
+  }
+  for (const std::string meeting : {"@%p bar.sync 0;", "barrier.sync 0;", "shfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;",
+                                    "@%p mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1, %r2, %r3, %r4}, "
+                                    "{%r1, %r2}, {%r3}, {%r1, %r2, %r3, %r4};"}) {
+    const Made made = made_of(guard + store + "bar.warp.sync -1;\n\t" + store + meeting);
+    EXPECT_FALSE(has(made, whole)) << made.clone;
+    EXPECT_TRUE(has(made, valid + "\t" + lanes)) << made.clone;
+  }
+  for (const std::string inside : {"bar.arrive 0, 64;", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r1];"}) {
+    const Made made = made_of(store + inside + "\n\t" + store);
+    EXPECT_TRUE(has(made, whole + room)) << made.clone;
+    EXPECT_FALSE(has(made, valid + "\t" + whole) || has(made, valid + "\t" + lanes)) << made.clone;
+  }
+  EXPECT_FALSE(has(made_of(store), whole));
+  EXPECT_FALSE(has(made_of(store), valid + "\t" + lanes));
+}
+
 // The driver's assembler crashes over a count that it knows to be 0, in originals too.
 TEST(InstrumentTest, CountsOfMbarriersThatMayBeZeroAreHidden) {
   const std::string init = "mbarrier.init.shared::cta.b64 [%r1], ";

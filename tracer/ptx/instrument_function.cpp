@@ -11,6 +11,8 @@ namespace deadheat::ptx {
 namespace {
 
 constexpr std::uint32_t most_segment_bytes = 1 << 17;
+// The whole warp meets. Memory keeps that order: no store before it comes behind it.
+constexpr const char* meet_warp = "mov.b32 %dh_mask, 0xffffffff;\n\tbar.warp.sync %dh_mask;";
 
 // Hints to the assembler that hold for the original alone: used_bytes_mask is about the very next instruction, and a
 // clone, which has more registers to spill, finds no room for that in the shared memory that a launch gives.
@@ -74,7 +76,35 @@ void FunctionClone::plan() {
   for (const Block& block : flow_.blocks()) plan_block(block);
 }
 
+// Whoever executes it has all lanes of the warp with it that have not exited: it is .aligned, as bar always is (PTX ISA
+// 9.7.13.1), and no predicate leaves it out.
+bool FunctionClone::whole_warp(const Instruction& i, std::uint32_t statement) const {
+  const std::uint32_t site = site_of_[statement];
+  const bool bar = i.opcode == Opcode::bar && site != SiteTable::none && sites_[site].kind == SiteKind::barrier;
+  return !i.guard && (bar || i.has(Modifier::aligned));
+}
+
+void FunctionClone::plan_meetings(std::size_t first_plan, std::uint32_t block_end) {
+  for (std::size_t p = first_plan; p < plans_.size(); ++p) {
+    Plan& plan = plans_[p];
+    const std::uint32_t next = p + 1 < plans_.size() ? plans_[p + 1].first : block_end;
+    for (std::uint32_t s = plan.first; s < plan.last; ++s) {
+      const Instruction* i = function_.body[s].instruction();
+      plan.meets_before |= i && whole_warp(*i, s);
+    }
+    for (std::uint32_t s = plan.last; s < next && plan.after == Plan::After::nothing; ++s) {
+      const Instruction* i = function_.body[s].instruction();
+      if (!i) continue;
+      if (whole_warp(*i, s))
+        plan.after = Plan::After::warp;
+      else if (i->has(Modifier::sync) || i->has(Modifier::aligned))
+        plan.after = Plan::After::lanes;
+    }
+  }
+}
+
 void FunctionClone::plan_block(const Block& block) {
+  const std::size_t first_plan = plans_.size();
   std::uint32_t begin = block.first;
   while (begin < block.last && !function_.body[begin].instruction()) ++begin;
   Plan plan{begin, 0, 0};
@@ -133,6 +163,7 @@ void FunctionClone::plan_block(const Block& block) {
     }
   }
   close(block.last, true);
+  plan_meetings(first_plan, block.last);
 }
 
 void FunctionClone::plan_test(std::uint32_t statement) {
@@ -224,6 +255,7 @@ void FunctionClone::prologue() {
 // %dh_at (the header), %dh_wide and %dh_half (its places in arrays of 8 and 4 bytes, less their offsets).
 void FunctionClone::begin(const Plan& plan) {
   const std::string bytes = std::to_string(segments_[plan.number].bytes), n = std::to_string(plan.number);
+  if (plan.meets_before) put(meet_warp);
   put("activemask.b32 %dh_mask;");
   put("mov.u32 %dh_lane, %laneid;");
   put("mov.u32 %dh_t0, %lanemask_lt;");
@@ -231,7 +263,7 @@ void FunctionClone::begin(const Plan& plan) {
   put("setp.eq.u32 %dh_lead, %dh_t0, 0;");
   put("mov.u64 %dh_pos, 0;");
   put("ld.global.v2.u64 {%dh_base, %dh_wrap}, [%dh_ring+16];");
-  put("ld.relaxed.sys.global.u64 %dh_limit, [%dh_ring+8];");  // it only grows: with the atomic under way already
+  put("ld.relaxed.sys.global.u64 %dh_limit, [%dh_ring+8];"); // it only grows: with the atomic under way already
   put("@%dh_lead atom.relaxed.gpu.global.add.u64 %dh_pos, [%dh_ring], " + bytes + ";");
   put("brev.b32 %dh_t0, %dh_mask;");
   put("clz.b32 %dh_t0, %dh_t0;");
@@ -267,6 +299,8 @@ void FunctionClone::end(const Plan& plan) {
   put("bar.warp.sync %dh_mask;");
   put("xor.b64 %dh_b, %dh_pos, " + std::to_string(std::int64_t(device_log::tag_key)) + ";");
   put("@%dh_lead st.release.gpu.global.u64 [%dh_at], %dh_b;");
+  if (plan.after == Plan::After::lanes) put("bar.warp.sync %dh_mask;");
+  if (plan.after == Plan::After::warp) put(meet_warp);
 }
 
 void FunctionClone::call(const Instruction& i, std::uint32_t statement) {
@@ -347,4 +381,4 @@ std::string FunctionClone::text() {
   return std::move(out_);
 }
 
-}  // namespace deadheat::ptx
+} // namespace deadheat::ptx

@@ -64,12 +64,20 @@ class FunctionClone {
     std::uint32_t first = 0, last = 0;  // room is taken before statement `first`; valid before statement `last`
     std::uint32_t number = 0;           // of the segment
     bool early = false;                 // it ends before statement `last` stores anything
+    // ptxas makes a warp meet for what is .aligned or .sync, and does so as early in a block as nothing holds it up:
+    // ahead of the store that makes a segment valid, too. Lanes that had come there would wait for others that still
+    // wait for room, and these for a reader who gets no further than that segment. So the warp meets before the room is
+    // taken, or once the segment is valid.
+    bool meets_before = false;
+    enum class After : std::uint8_t { nothing, lanes, warp } after = After::nothing; // who meets
   };
 
   // instrument_function.cpp
   void plan();
   void plan_block(const Block& block);
   void plan_test(std::uint32_t statement);
+  void plan_meetings(std::size_t first_plan, std::uint32_t block_end);
+  bool whole_warp(const Instruction& i, std::uint32_t statement) const; // must execute it together
   Function head() const;
   void prologue();
   void declare_registers();
@@ -79,8 +87,8 @@ class FunctionClone {
   void end(const Plan& plan);
   void call(const Instruction& i, std::uint32_t statement);
   bool calls_clone(const Instruction& i) const;
-  bool waits(std::uint32_t statement) const;  // for other threads: no segment reaches across it
-  bool tests(std::uint32_t statement) const;  // asks an mbarrier
+  bool waits(std::uint32_t statement) const; // for other threads: no segment reaches across it
+  bool tests(std::uint32_t statement) const; // asks an mbarrier
 
   // instrument_heap.cpp
   void plan_heap(std::uint32_t statement);
@@ -94,7 +102,7 @@ class FunctionClone {
   void share_address(const Instruction& i, const Site& site, Slot& slot);
   void before(const Instruction& i, const Slot& slot);
   void instruction(const Instruction& i,
-                   const Site& site);  // a strong access, through %do_a or %do_s, with its result kept
+                   const Site& site); // a strong access, through %do_a or %do_s, with its result kept
   void after(const Instruction& i, const Slot& slot);
   // Of %do_s or %do_a, where an instruction finds its address; all ones for lanes without its guard, or without `won`.
   void store_address(const Instruction& i, const Slot& slot, bool narrow, const char* won = nullptr);
