@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU. Run on a machine with one, from anywhere:
 #
-#   tests/gpu/run.sh [--only PART,PART…] [--names REGEX] [BUILD]
+#   tests/gpu/run.sh [--only PART,PART…] [--names REGEX] [--narrow] [BUILD]
 #
 # BUILD: a finished build of this tree (default: build); made if it is not there. --names: of the programs, only those
-# whose names match, such as 'thrust_(sort|by_key)'. Without --only all parts run that need not be asked for by name, in
+# whose names match, such as 'thrust_(sort|by_key)'. --narrow: what kernels write goes through one buffer of 256 KiB, so
+# that warps wait for room all the time. Without --only all parts run that need not be asked for by name, in
 # some eleven minutes on sixteen cores; `--only first` and `--only second` are its halves, each under six.
 # Parts, in this order:
 #   cost       what recording operations only costs a training job whose batches give the GPU something to do (cost.py;
@@ -51,6 +52,7 @@ while [ $# -gt 0 ]; do
     --only=*) only=${1#*=} ;;
     --names) names=${2:?--names without an expression}; shift ;;
     --names=*) names=${1#*=} ;;
+    --narrow) export DEADHEAT_RINGS=1x256 ;;
     -*) echo "usage: $0 [--only PART,PART…] [--names REGEX] [BUILD]" >&2; exit 2 ;;
     *) build=$1 ;;
   esac

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "tracer/cupti/libraries.h"
@@ -19,6 +21,16 @@ constexpr std::uint32_t most_rings = 128;
 constexpr std::uint64_t least_bytes = std::uint64_t(64) << 20, staging_bytes = std::uint64_t(64) << 20;
 
 std::uint64_t head_bytes(std::uint32_t rings) { return sizeof(Head) + rings * sizeof(RingState); }
+
+// DEADHEAT_RINGS=COUNTxKIB, both powers of two: how many and how large, for tests, whose logs are small.
+bool chosen_sizes(std::uint32_t& count, std::uint64_t& bytes) {
+  const char* text = std::getenv("DEADHEAT_RINGS");
+  unsigned rings = 0, kibibytes = 0;
+  if (!text || std::sscanf(text, "%ux%u", &rings, &kibibytes) != 2) return false;
+  count = std::bit_floor(std::clamp(rings, 1u, most_rings));
+  bytes = std::max<std::uint64_t>(std::bit_floor(std::uint64_t(kibibytes) << 10), device_log::slack_bytes);
+  return true;
+}
 
 } // namespace
 
@@ -38,8 +50,9 @@ bool Rings::allocate(std::uint64_t bytes) {
   d.cuCtxGetDevice(&device);
   d.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   count_ = std::min<std::uint32_t>(most_rings, std::bit_floor(std::uint32_t(std::max(multiprocessors, 1))));
+  const bool chosen = chosen_sizes(count_, ring_bytes_);
   for (std::uint64_t total = std::max(bytes, least_bytes); !data_ && total >= least_bytes; total /= 2) {
-    ring_bytes_ = std::bit_floor(total / count_);
+    if (!chosen) ring_bytes_ = std::bit_floor(total / count_);
     if (d.cuMemAlloc_v2(&data_, count_ * (ring_bytes_ + device_log::slack_bytes)) != CUDA_SUCCESS) data_ = 0;
   }
   auto locked = [&](std::uint8_t*& at, std::uint64_t size) {
