@@ -396,6 +396,7 @@ void Detector::begin_operation(std::uint32_t id) {
   auto found = submitted_.find(id);
   if (!index || found == submitted_.end()) return;
   const trace::Operation& operation = found->second;
+  operations_.begins(index);
   if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     causality_.launch_begin(index, launch->grid, launch->block, launch->cluster);
     if (const auto info = launch_infos_.find(index); info != launch_infos_.end()) info->second.begun = true;

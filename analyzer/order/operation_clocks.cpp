@@ -181,6 +181,10 @@ void OperationClocks::apply(const trace::HostWaitBegin& record) {
 }
 
 void OperationClocks::apply(const trace::HostWait& record) {
+  if (record.kind == trace::HostWait::Kind::operation) {
+    const auto function = on_host_.find(record.id);
+    if (function != on_host_.end() && ++function->second > 1) return told(index(record.id));
+  }
   const auto begun = begun_waits_.find(record.host_thread);
   if (!record.query && begun != begun_waits_.end() && begun->second.kind == record.kind &&
       begun->second.id == record.id) {
@@ -191,13 +195,35 @@ void OperationClocks::apply(const trace::HostWait& record) {
   for (OperationId id : streams_.host_waits(record)) join(host_, index(id));
 }
 
+void OperationClocks::learn(OperationIndex operation, const ChainClock& more) {
+  Op& op = operations_[operation];
+  if (!op.clock) op.clock = std::make_unique<ChainClock>();
+  for (const auto& [chain, position] : more) {
+    const std::uint32_t before = chain == op.chain ? std::min(position, op.position - 1) : position;
+    if (before) op.clock->reach(chain, before);
+  }
+}
+
+void OperationClocks::begins(OperationIndex operation) {
+  std::erase_if(told_, [&](const Told& told) { return told.submitted < first_running_; });
+  for (const Told& told : told_) {
+    if (operation <= told.submitted && ordered(told.function, operation))
+      learn(operation, clock(operations_[told.function]));
+  }
+}
+
 void OperationClocks::begins_on_host(OperationIndex operation) {
-  std::unique_ptr<ChainClock>& known = operations_[operation].clock;
-  if (!known) known = std::make_unique<ChainClock>();
-  known->join(host_);
+  learn(operation, host_);
+  on_host_.try_emplace(id(operation), 0);
+}
+
+void OperationClocks::told(OperationIndex function) {
+  learn(function, host_);
+  told_.push_back({function, count()});
 }
 
 void OperationClocks::ended(OperationIndex operation) {
+  on_host_.erase(id(operation));
   operations_[operation].over = true;
   while (first_running_ <= count() && operations_[first_running_].over) ++first_running_;
   if (first_running_ >= look_at_) settle();

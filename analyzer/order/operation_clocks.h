@@ -63,7 +63,12 @@ class OperationClocks {
   // Records are missing: all operations so far count as complete before any that is submitted from here on.
   void missing();
 
-  // A host function begins: what the host has waited for by then, any host thread may have told it.
+  // It begins. (Launches, and what else host functions may order.)
+  void begins(OperationIndex operation);
+  // A host function begins: what the host has waited for by then, any host thread may have told it. That is so of its
+  // own doings; what comes behind it in streams need not know, since it may have begun so late by chance. But a
+  // function that runs on while the host does may have waited for it: the trace says so by a second HostWait for its
+  // operation, and all behind it comes behind what the host has waited for by then.
   void begins_on_host(OperationIndex operation);
   // It is over: it does nothing more.
   void ended(OperationIndex operation);
@@ -171,6 +176,8 @@ class OperationClocks {
     static const ChainClock nothing;
     return op.clock ? *op.clock : nothing;
   }
+  void learn(OperationIndex operation, const ChainClock& more);
+  void told(OperationIndex function);
   void settle();
   void used(std::uint32_t device);
 
@@ -189,6 +196,11 @@ class OperationClocks {
   };
   std::optional<Settling> settling_;
   OperationIndex first_running_ = 1; // all before are over
+  std::unordered_map<OperationId, unsigned> on_host_; // host functions that run: how often the host waited for them
+  struct Told {
+    OperationIndex function = 0, submitted = 0; // and what had been by then, which does not know of it yet
+  };
+  std::vector<Told> told_;
   std::vector<OperationIndex> kept_;
   std::vector<OperationIndex> unsettled_; // of those that were submitted when it was last looked, in order
   OperationIndex looked_ = 0, look_at_ = 0; // up to which that was; when first_running_ is there, it is worth a look

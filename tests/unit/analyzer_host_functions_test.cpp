@@ -34,6 +34,26 @@ class HostFunctions : public ::testing::Test {
     if (!known_before) trace.add(effects);
     trace.end(function);
   }
+  // A function and a set that is submitted with it; the host waits for a copy in another stream while the function
+  // runs, or when it has run.
+  void set_behind_one_beside_a_wait(bool runs_on) {
+    const std::uint32_t function = submit(3);
+    trace::Operation set;
+    set.what = trace::Set{{memory + 4096, 0, 64, 1, 1, 0}, 0, 1, "cudaMemsetAsync"};
+    const std::uint32_t behind = trace.submit(set, 3);
+    const trace::HostWait here{trace::HostWait::Kind::operation, function, 0, false, 0};
+    trace.begin(function);
+    trace.add(here);
+    if (!runs_on) trace.end(function);
+    copy_out_of(2);
+    trace.add(trace::HostWait{trace::HostWait::Kind::stream, 2, 0, false, 0});
+    if (runs_on) {
+      trace.add(here);
+      trace.end(function);
+    }
+    trace.begin(behind);
+    trace.end(behind);
+  }
   void expect_race() {
     const Analysis analysis = trace.analyze();
     ASSERT_EQ(analysis.races.size(), 1u);
@@ -78,6 +98,17 @@ TEST_F(HostFunctions, KnowWhatTheHostHasWaitedFor) {
   copy_out_of(2);
   trace.add(trace::HostWait{trace::HostWait::Kind::stream, 2, 0, false, 0});
   run(early);
+  EXPECT_TRUE(trace.races().empty());
+}
+
+// What one that ended by itself was not told, nothing behind it knows; one that ran on may have been told.
+TEST_F(HostFunctions, TellNothingOfWhatTheHostWaitedForLater) {
+  set_behind_one_beside_a_wait(false);
+  EXPECT_EQ(trace.races().size(), 1u);
+}
+
+TEST_F(HostFunctions, ThatRunOnTellWhatComesBehindThem) {
+  set_behind_one_beside_a_wait(true);
   EXPECT_TRUE(trace.races().empty());
 }
 

@@ -6,7 +6,9 @@
 // and every stream that is not non-blocking wait for each other. A wait makes what its stream is given afterwards wait
 // for the event's last record so far; in the legacy stream it also waits for those others itself. What the host has
 // waited for comes before whatever it submits afterwards. A graph's nodes are ordered by its edges alone; its roots
-// come after what is before it in the stream, all its nodes before what follows there.
+// come after what is before it in the stream, all its nodes before what follows there. A host function itself comes
+// after what the host has waited for when it begins; what follows it in streams does so only where it ran on and may
+// have been told, and then after all that the host knew when it ended.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -68,10 +70,22 @@ class Naive {
       if (nodes_[at].in_stream && nodes_[at].stream == stream) host_.push_back(at);
     }
   }
+  bool host_knows(std::size_t at) const {
+    return std::any_of(host_.begin(), host_.end(),
+                       [&](std::size_t known) { return known == at || ordered(at, known); });
+  }
+  // A function begins: it alone knows what the host knows.
+  void begins(std::size_t function) { nodes_[function].own = host_; }
+  void told(std::size_t function) {
+    for (std::size_t known : host_) {
+      if (known != function) nodes_[function].after.push_back(known);
+    }
+  }
   const std::vector<std::size_t>& before(std::size_t at) const { return nodes_[at].after; }
   bool ordered(std::size_t first, std::size_t second) const { // is there a path? depth first
     std::vector<bool> seen(nodes_.size());
     std::vector<std::size_t> stack = nodes_[second].after;
+    stack.insert(stack.end(), nodes_[second].own.begin(), nodes_[second].own.end());
     while (!stack.empty()) {
       std::size_t at = stack.back();
       stack.pop_back();
@@ -87,11 +101,11 @@ class Naive {
   struct Node {
     std::uint32_t stream = 0;
     bool in_stream = false;
-    std::vector<std::size_t> after;
+    std::vector<std::size_t> after, own;
   };
   std::size_t add(std::uint32_t stream, bool in_stream, std::vector<std::size_t> after) {
     after.insert(after.end(), host_.begin(), host_.end());
-    nodes_.push_back({stream, in_stream, std::move(after)});
+    nodes_.push_back({stream, in_stream, std::move(after), {}});
     return nodes_.size() - 1;
   }
   std::vector<Node> nodes_;
@@ -112,6 +126,20 @@ class Clocks {
     return remembering_.submitted(operation);
   }
   bool is_over(order::OperationIndex operation) const { return over_[operation - 1]; }
+  void begins(order::OperationIndex operation) {
+    remembering_.begins(operation);
+    forgetting_.begins(operation);
+  }
+  void begins_on_host(order::OperationIndex operation) {
+    begins(operation);
+    remembering_.begins_on_host(operation);
+    forgetting_.begins_on_host(operation);
+  }
+  void function_ended(order::OperationIndex operation) {
+    over_[operation - 1] = true;
+    remembering_.ended(operation);
+    forgetting_.ended(operation);
+  }
   void ended(order::OperationIndex operation) {
     over_[operation - 1] = true;
     forgetting_.ended(operation);
@@ -149,7 +177,7 @@ class Program {
       bits /= count;
       return choice;
     };
-    const std::uint32_t what = below(23), stream = 1 + below(stream_count), event = 1 + below(event_count);
+    const std::uint32_t what = below(27), stream = 1 + below(stream_count), event = 1 + below(event_count);
     if (what < 5) {
       operation(stream, {}, naive_.command(stream));
       text_ += "operation in stream " + std::to_string(stream) + "\n";
@@ -174,6 +202,12 @@ class Program {
       graph(stream, 1 + below(3), bits);
     } else if (what < 22) {
       for (std::uint32_t more = below(8) + 1; more; --more) end_one();
+    } else if (what < 24) {
+      functions_.push_back(pairs_.size());
+      operation(stream, {}, naive_.command(stream));
+      text_ += "host function in stream " + std::to_string(stream) + "\n";
+    } else if (what < 26) {
+      run_function(below(3), bits);
     } else if (!pairs_.empty()) {
       kept_.push_back(pairs_[below(std::uint32_t(pairs_.size()))].index);
       if (clocks_.has_forgotten(kept_.back()))
@@ -182,6 +216,14 @@ class Program {
         clocks_.keep(kept_.back());
     }
   }
+
+  // What has not run by now begins.
+  void begin_the_rest() {
+    for (const Both& pair : pairs_) {
+      if (!clocks_.is_over(pair.index)) clocks_.begins(pair.index);
+    }
+  }
+  std::size_t told() const { return told_; }
 
   // Nothing when both sides say the same of every pair.
   std::string difference() const {
@@ -215,14 +257,51 @@ class Program {
   }
 
  private:
+  struct Both {
+    order::OperationIndex index = 0;
+    std::size_t at = 0;
+  };
+  bool can_run(const Both& second) const {
+    const bool waits = std::any_of(pairs_.begin(), pairs_.end(), [&](const Both& first) {
+      return !clocks_.is_over(first.index) && naive_.ordered(first.at, second.at);
+    });
+    return !waits && !clocks_.is_over(second.index);
+  }
+  // The first host function that can: while it runs the host waits for some operations that it does not hold up.
+  void run_function(std::uint32_t waits, std::uint64_t bits) {
+    const auto next = std::find_if(functions_.begin(), functions_.end(), [&](std::size_t function) {
+      return can_run(pairs_[function]) && !naive_.host_knows(pairs_[function].at);
+    });
+    if (next == functions_.end()) return;
+    const Both function = pairs_[*next];
+    const trace::HostWait here{HostKind::operation, clocks_.id(function.index), 0, false, 1};
+    text_ += "operation " + std::to_string(function.index) + " runs on the host";
+    clocks_.begins_on_host(function.index);
+    naive_.begins(function.at);
+    clocks_.apply(here);
+    naive_.host({function.at});
+    for (; waits; --waits, bits /= 64) {
+      const Both& other = pairs_[bits % pairs_.size()];
+      if (other.at == function.at || naive_.ordered(function.at, other.at)) continue;
+      clocks_.apply(trace::HostWait{HostKind::operation, clocks_.id(other.index), 0, false, 1});
+      naive_.host({other.at});
+      text_ += ", the host waits for " + std::to_string(other.index);
+    }
+    if (bits % 2) {
+      clocks_.apply(here);
+      naive_.told(function.at);
+      ++told_;
+      text_ += ", and tells it";
+    }
+    clocks_.function_ended(function.index);
+    text_ += "\n";
+  }
   // Ends the first operation that can have run.
   void end_one() {
     for (const Both& second : pairs_) {
-      const bool waits = std::any_of(pairs_.begin(), pairs_.end(), [&](const Both& first) {
-        return !clocks_.is_over(first.index) && naive_.ordered(first.at, second.at);
-      });
-      if (waits || clocks_.is_over(second.index)) continue;
+      if (!can_run(second)) continue;
       text_ += "operation " + std::to_string(second.index) + " ends\n";
+      clocks_.begins(second.index);
       return clocks_.ended(second.index);
     }
   }
@@ -331,10 +410,6 @@ class Program {
     text_ += "\n";
   }
 
-  struct Both {
-    order::OperationIndex index = 0;
-    std::size_t at = 0;
-  };
   struct Record {
     std::size_t at = 0;
     std::uint32_t id = 0;
@@ -344,13 +419,16 @@ class Program {
   std::vector<Both> pairs_;
   std::optional<Record> records_[event_count];
   std::vector<order::OperationIndex> kept_;
+  std::vector<std::size_t> functions_; // places in pairs_
   std::uint32_t operations_ = 0, graphs_ = 0;
+  std::size_t told_ = 0;
   std::string text_;
 };
 
 RC_GTEST_PROP(Operations, ClocksAgreeWithTheRules, (const std::vector<std::uint64_t>& steps)) {
   Program program;
   for (std::size_t i = 0; i < steps.size() && i < 40; ++i) program.step(steps[i]);
+  program.begin_the_rest();
   std::string difference = program.difference();
   if (!difference.empty()) RC_FAIL(difference);
 }
@@ -363,17 +441,20 @@ TEST(Operations, ManyPrograms) {
     state ^= state << 17;
     return state;
   };
-  std::size_t unordered = 0, forgotten = 0;
+  std::size_t unordered = 0, forgotten = 0, told = 0;
   for (int round = 0; round < 3000; ++round) {
     Program program;
     std::size_t length = 2 + next() % 40;
     for (std::size_t i = 0; i < length; ++i) program.step(next());
+    program.begin_the_rest();
     std::string difference = program.difference();
     ASSERT_EQ(difference, "");
     unordered += program.unordered();
     forgotten += program.forgotten();
+    told += program.told();
   }
   EXPECT_GT(forgotten, 1000u);
+  EXPECT_GT(told, 200u);
   EXPECT_GT(unordered, 10000u); // the programs leave something to decide
 }
 
