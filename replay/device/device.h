@@ -17,6 +17,7 @@
 // Thread-safety: none; the embedded runtime serializes its host threads with one lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -79,7 +80,7 @@ struct DeviceOptions {
 // What became of a drive of the device.
 enum class Progress : std::uint8_t {
   done,    // what was waited for is complete
-  pending, // not yet: a query, or nothing can go on while a host function runs on another host thread
+  pending, // not yet: a query, or nothing can go on while a host function runs
   fault,   // a kernel trapped, failed an assertion or touched bad memory: sticky
   hang     // nothing can go on: deadlock, or the budget is used up
 };
@@ -95,6 +96,13 @@ struct ChoiceSummary {           // what a run chose, for verdicts
                                         // asked, 4 released because nothing else could go on (not drivable)
   // Holds: an access was shown bytes from before a write that had been performed (weak memory).
   bool old_shown = false;
+};
+
+// A host function that runs on beside the host: set when it is over.
+using RunsOn = std::shared_ptr<const std::atomic<bool>>;
+struct HostFunction {
+  const void* code = nullptr; // tells functions apart: of one that wrote nothing, nothing is expected the next time
+  std::function<RunsOn()> run; // null when it is over
 };
 
 // Gives the bytes of a blob of the trace that is being replayed.
@@ -147,7 +155,7 @@ class Device {
   // For live copies the host addresses in the ranges are used. Returns the operation id.
   virtual Expected<std::uint32_t> submit(trace::Operation operation) = 0;
   // A host callback's function, for the HostCallback submitted next (live only).
-  virtual void next_callback(std::function<void()> callback) = 0;
+  virtual void next_callback(HostFunction function) = 0;
   virtual std::uint32_t begin_graph(std::uint32_t graph, std::uint32_t stream, std::uint32_t host_thread) = 0;
   virtual void end_graph(std::uint32_t graph_launch) = 0;
 

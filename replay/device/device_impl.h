@@ -64,7 +64,7 @@ class DeviceImpl final : public Device, public Environment {
   std::uint32_t event_operation(std::uint32_t event) const override { return order_.event_operation(event); }
   void stream_wait(std::uint32_t stream, std::uint32_t event, std::uint32_t host_thread) override;
   Expected<std::uint32_t> submit(trace::Operation operation) override;
-  void next_callback(std::function<void()> callback) override { next_callback_ = std::move(callback); }
+  void next_callback(HostFunction function) override { next_callback_ = std::move(function); }
   std::uint32_t begin_graph(std::uint32_t graph, std::uint32_t stream, std::uint32_t host_thread) override;
   void end_graph(std::uint32_t graph_launch) override;
   void begin_wait(const trace::HostWaitBegin& begin) override;
@@ -115,7 +115,7 @@ class DeviceImpl final : public Device, public Environment {
     std::vector<std::uint32_t> after;
     std::vector<std::uint8_t> data;    // host bytes of a copy, arguments of a launch
     bool has_data = false;
-    std::function<void()> callback;
+    HostFunction callback;
     Launch* launch = nullptr;          // when it runs
     bool called = false;               // a host callback that has begun
   };
@@ -167,6 +167,7 @@ class DeviceImpl final : public Device, public Environment {
   bool describe(std::uint32_t operation, NextAccess& next); // Control::Describe
   bool runs_alone(std::uint32_t operation);
   Progress drive(const std::vector<std::uint32_t>& until, std::uint64_t turns);
+  Progress drive_until(const std::function<bool()>& done, std::uint64_t turns);
   Progress drive_natural(const std::function<bool()>& done, std::uint64_t turns);
   Progress drive_chosen(const std::function<bool()>& done, std::uint64_t turns);
   bool advance_operation(std::uint32_t id, std::uint64_t& turns, bool limited);
@@ -187,9 +188,19 @@ class DeviceImpl final : public Device, public Environment {
   void host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes);
   static bool holds_shared_address(const std::vector<std::uint8_t>& arguments);
   bool may_wait_for_host(std::uint32_t operation) const;
-  bool looks_at_host_functions() const;
-  void host_function_wrote(std::uint32_t operation);
   void look_before(const trace::Copy& copy);
+
+  // host_functions.cpp
+  bool looks_at_host_functions() const;
+  bool run_on_host(Pending& pending); // false: the device has failed meanwhile
+  void learn_of(const HostFunction& function, bool runs_on, bool alone, bool wrote);
+  bool host_function_wrote(std::uint32_t operation);
+  bool end_host_function(); // one that ran on and is over; false: there is none
+  void uses_shared_memory(const trace::Operation& operation);
+  bool may_meet(const trace::Operation& function) const;
+  std::vector<std::uint32_t> functions_to_begin() const;
+  Progress begin_host_functions();
+  void shared_memory_waited_for(const trace::HostWait& wait);
 
   // replay_apply.cpp
   Expected<Progress> apply_module(const trace::Module& record, const BlobReader& blob);
@@ -225,7 +236,7 @@ class DeviceImpl final : public Device, public Environment {
   std::set<std::uint32_t> recorded_as_done_; // of a replay: ended so far in the recorded run
   std::uint32_t next_module_ = 1, next_allocation_ = 1, next_stream_ = 2, next_event_ = 1, next_operation_ = 1,
                 next_launch_ = 1, next_graph_ = 1;
-  std::function<void()> next_callback_;
+  HostFunction next_callback_;
   bool next_is_waited_for_ = false;
   struct BegunWait {
     trace::HostWait wait;
@@ -239,7 +250,18 @@ class DeviceImpl final : public Device, public Environment {
   bool host_saw_ = false; // memory shared with the host changed: for advance()
   std::uint32_t host_stream_ = 0; // of what the host itself did; 0: none yet
   bool kernels_reach_host_ = false; // one was given an address of memory that host and device share
-  std::uint32_t callbacks_until_ = 0; // operations before this were submitted before the last host function ended
+  // Operations before this were submitted before the last host function ended that was not alone.
+  std::uint32_t callbacks_until_ = 0;
+  std::set<std::uint32_t> functions_queued_; // not begun
+  std::map<std::uint32_t, RunsOn> running_on_; // host functions that nobody waited for, by operation
+  unsigned functions_running_ = 0; // those, and others
+  std::uint64_t functions_begun_ = 0; // ever
+  std::map<const void*, bool> functions_write_; // by code, of those that have run: may they change page-locked memory?
+  // Streams that were given copies or sets of memory shared with the host, which it does not know to be over; whether
+  // graphs had such nodes.
+  std::map<std::uint32_t, bool> shared_users_;
+  bool only_begins_ = false; // it drives so that functions begin: nobody waits for those that spin
+  std::set<std::uint32_t> not_early_; // launches that were not over when nothing could go on in such a drive
   std::uint64_t queries_ = 0;
   mutable ChoiceSummary choices_;
 };

@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint64_t rounds_of_spinning = 1024, looks_of_spinning = std::uint64_t(1) << 20;
 constexpr std::uint64_t rounds_of_turns = 65536; // of loops whose values change and that never end
 constexpr std::uint64_t looks_while_held = 4096;
+constexpr std::uint64_t rounds_of_beginning = 4; // of spinning, where nobody waits for it to end
 
 } // namespace
 
@@ -32,6 +33,8 @@ Progress DeviceImpl::stop_for_fault() {
   }
   while (!machine_->launches().empty()) machine_->end(machine_->launches().back().get());
   incomplete_.clear();
+  functions_queued_.clear();
+  running_on_.clear();
   return Progress::fault;
 }
 
@@ -108,6 +111,7 @@ bool DeviceImpl::stands_still(Standstill& standstill) {
 
 // Nobody will go on by themselves. Lets those go on who do what is wrong, after saying so; false: there are none.
 bool DeviceImpl::force() {
+  if (only_begins_) return false; // the host may still help
   std::uint64_t forced = 0;
   for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
   for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
@@ -128,7 +132,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     if (done()) return Progress::done;
     if (limited && turns == 0) return Progress::pending;
     if (machine_->over_budget()) return hang("the budget of visible operations is used up");
-    bool moved = holds_ && holds_->waiting() && advance_wanted(turns, limited);
+    bool moved = end_host_function() || (holds_ && holds_->waiting() && advance_wanted(turns, limited));
     for (auto next = incomplete_.begin(); !moved && next != incomplete_.end();) {
       const std::uint32_t id = (next++)->first; // an operation that completes leaves the map
       moved = advance_operation(id, turns, limited);
@@ -146,6 +150,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
       parked |= machine_->any_parked(*launch);
     }
     if (!limited) ++rounds;
+    if (only_begins_ && rounds > rounds_of_beginning) return Progress::pending;
     const bool idle = !parked && !turning;
     const bool still = idle || (!limited && !turning && stands_still(standstill));
     const bool spun = !turning && rounds >= rounds_of_spinning && spun_for >= looks_of_spinning;
@@ -211,6 +216,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     if (fault_ || machine_->faulted()) return stop_for_fault();
     if (done()) return Progress::done;
     if (limited && turns == 0) return Progress::pending;
+    if (end_host_function()) continue;
     ready.clear();
     for (auto& [id, pending] : incomplete_)
       if (!pending.launch && !pending.called && is_ready(pending)) ready.push_back(id);
@@ -259,8 +265,13 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
 }
 
 Progress DeviceImpl::drive(const std::vector<std::uint32_t>& until, std::uint64_t turns) {
+  return drive_until(
+      [&] { return std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); }); }, turns);
+}
+
+Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_t turns) {
   if (fault_) return Progress::fault;
-  auto done = [&] { return std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); }); };
+  while (end_host_function()) continue;
   if (done()) return Progress::done;
   DEADHEAT_CHECK(!driving_);
   driving_ = true;
@@ -300,6 +311,7 @@ Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
     if (options_.sink) say(trace::HostRead{0, 0, keep(printed_.data(), printed_.size())});
     printed_.clear();
   }
+  shared_memory_waited_for(wait);
   say(wait);
   return progress;
 }
@@ -319,7 +331,9 @@ Progress DeviceImpl::wait_since_begin(trace::HostWait wait, std::vector<std::uin
                          begun->second.wait.id == wait.id;
   if (has_begun && !wait.record_operation) wait.record_operation = begun->second.wait.record_operation;
   until = has_begun ? begun->second.until : order_.host_waits(wait);
-  const Progress progress = finish_wait(wait, drive(until, 0));
+  Progress progress = drive(until, 0);
+  if (progress == Progress::done) progress = begin_host_functions();
+  progress = finish_wait(wait, progress);
   if (has_begun && progress == Progress::done) begun_waits_.erase(wait.host_thread); // others may have come and gone
   return progress;
 }
@@ -340,7 +354,9 @@ Progress DeviceImpl::query(const trace::HostWait& wait) {
   const std::vector<std::uint32_t> until = order_.host_waits(wait);
   const bool complete =
       !fault_ && std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); });
-  const Progress progress = finish_wait(asked, drive(until, turns));
+  Progress progress = drive(until, turns);
+  if (progress == Progress::done) progress = begin_host_functions();
+  progress = finish_wait(asked, progress);
   if (complete) advance(turns);
   return progress;
 }

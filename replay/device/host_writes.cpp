@@ -5,10 +5,6 @@
 // to come behind the submission of a copy whose source was looked at then. Where the copy has not been made either,
 // and nothing that comes before it could be waiting for the host, the two are unordered: the write goes into the trace
 // as an operation, which the host waits for at once. Everything else is a HostWrite, which orders and races nothing.
-//
-// What changes while a host function runs is its own doing where no other thread has run meanwhile: its operation's
-// Effects, which are accesses like those of other operations. They come behind all that the host had waited for when it
-// began, since host threads may have told it.
 #include <algorithm>
 #include <cstring>
 
@@ -43,7 +39,7 @@ bool DeviceImpl::holds_shared_address(const std::vector<std::uint8_t>& arguments
 
 // A host function may itself be what writes, and a kernel may wait for a flag that the host sets once it has written.
 bool DeviceImpl::may_wait_for_host(std::uint32_t operation) const {
-  if (operation < callbacks_until_) return true;
+  if (operation < callbacks_until_ || functions_running_) return true;
   for (const auto& [id, before] : incomplete_) {
     if (id >= operation) break;
     if (std::holds_alternative<trace::HostCallback>(before.operation.what)) return true;
@@ -51,20 +47,6 @@ bool DeviceImpl::may_wait_for_host(std::uint32_t operation) const {
     if (before.launch || holds_shared_address(before.data)) return true; // of one that runs they have been given away
   }
   return false;
-}
-
-// Of a host function that is about to run: will it be known to have written what changes meanwhile, and to be in no
-// order but what streams and waits give? Kernels that reach memory of the host may tell it, and be told.
-bool DeviceImpl::looks_at_host_functions() const {
-  return options_.live && options_.sink && !host_memory_.empty() && !kernels_reach_host_;
-}
-
-void DeviceImpl::host_function_wrote(std::uint32_t operation) {
-  trace::Effects effects{operation, {}};
-  host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
-    effects.changes.push_back({address, keep(data, bytes)});
-  });
-  if (!effects.changes.empty()) say(effects);
 }
 
 void DeviceImpl::host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {

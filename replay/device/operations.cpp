@@ -1,10 +1,8 @@
 // What operations are checked for when they are submitted, and what they do when they run.
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "replay/device/device_impl.h"
-#include "replay/device/other_threads.h"
 #include "replay/engine/shadow.h"
 
 namespace deadheat::device {
@@ -133,8 +131,9 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
     if (!is_done(before) && before != id) pending.after.push_back(before);
   if (options_.chooser) options_.chooser->submitted(id, after);
   pending.primary = order_.primary(id);
-  if (std::holds_alternative<trace::HostCallback>(operation.what))
-    pending.callback = std::exchange(next_callback_, nullptr);
+  if (std::holds_alternative<trace::HostCallback>(operation.what)) pending.callback = std::exchange(next_callback_, {});
+  if (pending.callback.run) functions_queued_.insert(id);
+  uses_shared_memory(operation);
   say(operation);
   pending.operation = std::move(operation);
   if (auto* copy = std::get_if<trace::Copy>(&pending.operation.what)) copy->data = {};
@@ -397,26 +396,9 @@ bool DeviceImpl::begin(Pending& pending) {
     run_set(*set, id);
   else if (auto* pool = std::get_if<trace::PoolOperation>(&pending.operation.what))
     run_pool(*pool, id);
-  else if (pending.callback) {
-    // Other host threads may drive the device while it runs, even to a fault, which forgets what is queued.
-    const std::function<void()> callback = std::move(pending.callback);
-    pending.called = true;
-    // What comes before it is complete when it begins, and it can tell any host thread, in ways that are not seen.
-    say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, pending.operation.host_thread});
-    const bool looks = looks_at_host_functions();
-    driving_ = false;
-    mirrors_.to_host();
-    const std::optional<OtherThreads> others = looks ? std::optional<OtherThreads>(std::in_place) : std::nullopt;
-    callback();
-    const bool alone = others && !others->have_run();
-    mirrors_.to_device();
-    driving_ = true;
-    callbacks_until_ = next_operation_;
-    if (alone)
-      host_function_wrote(id);
-    else
-      device_looks();
-  } else if (effects_.count(id)) {
+  else if (pending.callback.run)
+    return run_on_host(pending);
+  else if (effects_.count(id)) {
     run_effects(id);
     for (const Change& change : effects_.at(id)) host_memory_.forget(to_host(change.address), change.bytes.size());
   }

@@ -3,8 +3,8 @@
 // Thread-safety: enter() takes Runtime::lock for the whole call, so the calls of all host threads form one order, the
 // order of the trace.
 //
-// Invariants: no exception leaves enter(). A host callback runs with the lock held by the thread that drives the
-// device, and may not call CUDA (cudaErrorNotPermitted, as in CUDA). After fork() the child has no device.
+// Invariants: no exception leaves enter(). A host function runs on a thread of FunctionThreads, and may not call CUDA
+// (cudaErrorNotPermitted, as in CUDA). After fork() the child has no device.
 #pragma once
 
 #include "replay/embedded/runtime.h"

@@ -65,6 +65,8 @@ const LaunchNote* Recording::launch(std::uint32_t number) const {
 
 void Recording::note_unrepeatable() { ++unrepeatable_; }
 
+void Recording::note_beside_function() { ++beside_functions_; }
+
 void Recording::flush_if_old() {
   if (!trace_) return;
   const auto now = std::chrono::steady_clock::now();
@@ -78,6 +80,10 @@ Expected<void> Recording::finish(std::int32_t status, bool clean) {
   if (unrepeatable_) {
     trace_->record(trace::Incident{"unrepeatable", unrepeatable_,
                                    "queued work went on by itself while the host made no CUDA call"});
+  }
+  if (beside_functions_) {
+    trace_->record(trace::Incident{"unrepeatable", beside_functions_,
+                                   "the host went on while a host function ran, and may have told it"});
   }
   return trace_->finish(status, clean);
 }

@@ -35,6 +35,7 @@ class Recording : public device::Sink {
   std::uint32_t last_launch() const { return last_launch_; }             // submitted so far
   bool pending() const { return submitted_ != ended_; } // operations that have not ended
   void note_unrepeatable();                             // counts a step that wall-clock time decided
+  void note_beside_function(); // counts a host function beside which the host went on, or other threads made calls
   void flush_if_old();                                  // what is recorded up to a moment ago survives a kill
   Expected<void> finish(std::int32_t status, bool clean);
 
@@ -44,7 +45,7 @@ class Recording : public device::Sink {
   std::map<std::uint32_t, LaunchNote> launches_;
   std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
   std::uint32_t last_launch_ = 0;
-  std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0;
+  std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0, beside_functions_ = 0;
   std::chrono::steady_clock::time_point flushed_;
 };
 

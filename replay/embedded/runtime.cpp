@@ -79,7 +79,7 @@ void watch(Runtime& runtime) {
     const auto bearable = runtime.host_functions ? patience / sooner : patience;
     const bool impatient = std::chrono::steady_clock::now() - since >= bearable;
     std::this_thread::sleep_for(impatient ? std::chrono::milliseconds(1) : std::chrono::milliseconds(50));
-    if (runtime.calls != seen) {
+    if (runtime.calls != seen || runtime.function_threads.awaited()) { // a call that waits for a function is no silence
       seen = runtime.calls;
       since = std::chrono::steady_clock::now();
     } else if (impatient && runtime.lock.try_lock()) {
@@ -476,9 +476,12 @@ device::Progress Call::wait_while_others_may_help(const std::function<device::Pr
   while (progress == device::Progress::pending ||
          (progress == device::Progress::hang && runtime.host_can_watch && std::chrono::steady_clock::now() < end)) {
     runtime.lock.unlock();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    runtime.function_threads.await_an_end();
     runtime.lock.lock();
-    if (!lent) runtime.recording->note_unrepeatable();
+    if (!lent) {
+      progress == device::Progress::pending ? runtime.recording->note_beside_function()
+                                            : runtime.recording->note_unrepeatable();
+    }
     lent = true;
     progress = drive();
   }

@@ -22,6 +22,7 @@
 
 #include "deadheat/options.h"
 #include "replay/device/device.h"
+#include "replay/embedded/function_threads.h"
 #include "replay/embedded/modules.h"
 #include "replay/embedded/recording.h"
 
@@ -92,10 +93,10 @@ struct Runtime {
   std::vector<std::string> unasked;     // of all threads
   std::set<std::string> refused_calls;  // entry points that returned cudaErrorNotSupported
   std::unordered_map<std::uint32_t, std::string> allocation_sites; // "allocated by cudaMalloc at file:line"
-  unsigned callbacks = 0;               // host callbacks that run now
   bool code_is_watched = false;
   bool host_can_watch = false;          // pinned or managed memory exists, or a host function was submitted
   std::atomic<unsigned> host_functions{0}; // submitted, and not begun
+  FunctionThreads function_threads;        // on which they run
 
   std::unordered_map<cudaStream_t, std::unique_ptr<Stream>> streams; // a handle is its value's address
   std::unordered_map<cudaEvent_t, std::unique_ptr<Event>> events;

@@ -132,5 +132,6 @@ DEADHEAT_STREAM_API(cudaStreamAddCallback, _ptsz, device,
                     (cudaStream_t handle, cudaStreamCallback_t function, void* data, unsigned flags),
                     (handle, function, data, flags)) {
   if (flags) function = nullptr;
-  return add_callback(call, handle, function ? [=] { function(handle, cudaSuccess, data); } : std::function<void()>());
+  return add_callback(call, handle, reinterpret_cast<const void*>(function),
+                      function ? [=] { function(handle, cudaSuccess, data); } : std::function<void()>());
 }

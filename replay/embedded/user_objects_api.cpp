@@ -21,7 +21,8 @@ void release(cudaUserObject_t object, unsigned count) {
   object->references -= std::min(count, object->references);
   if (object->references) return;
   objects().erase(object);
-  as_callback(runtime(), [object] { object->destroy(object->value); })();
+  const auto code = reinterpret_cast<const void*>(object->destroy);
+  as_callback(runtime(), code, [destroy = object->destroy, value = object->value] { destroy(value); }).run();
   delete object;
 }
 

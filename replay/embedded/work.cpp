@@ -1,44 +1,32 @@
 #include "replay/embedded/work.h"
 
-#include <chrono>
-#include <thread>
-
 #include "replay/embedded/call_site.h"
 #include "replay/embedded/graph.h"
 
 namespace deadheat::embedded {
 
-std::function<void()> as_callback(Runtime& runtime, std::function<void()> function) {
-  return [&runtime, function = std::move(function)] {
-    if (runtime.ended) return; // the program's objects are gone
-    ThreadState& thread = thread_state();
-    const unsigned depth = ++runtime.callbacks;
-    const std::uint64_t calls = runtime.calls;
-    thread.in_callback = true;
-    runtime.lock.unlock();
-    function();
-    runtime.lock.lock();
-    while (runtime.callbacks != depth) { // callbacks that others began meanwhile
-      runtime.lock.unlock();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      runtime.lock.lock();
-    }
-    thread.in_callback = false;
-    --runtime.callbacks;
-    if (runtime.calls != calls) runtime.recording->note_unrepeatable(); // calls of others came in the midst
-  };
+device::HostFunction as_callback(Runtime& runtime, const void* code, std::function<void()> function) {
+  return {code, [&runtime, code, function = std::move(function)]() -> device::RunsOn {
+            if (runtime.ended) return nullptr; // the program's objects are gone
+            const std::uint64_t calls = runtime.calls;
+            device::RunsOn runs_on =
+                runtime.function_threads.run(runtime.lock, code, function, runtime.options.patience);
+            if (runs_on || runtime.calls != calls) runtime.recording->note_beside_function();
+            return runs_on;
+          }};
 }
 
 Work host_work(const Call& call, const cudaHostNodeParams& host) {
-  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host};
+  return {trace::HostCallback{call.api}, [host] { host.fn(host.userData); }, host,
+          reinterpret_cast<const void*>(host.fn)};
 }
 
-cudaError_t add_callback(Call& call, cudaStream_t handle, std::function<void()> function) {
+cudaError_t add_callback(Call& call, cudaStream_t handle, const void* code, std::function<void()> function) {
   Stream* stream = call.stream(handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
   if (!function) return cudaErrorInvalidValue;
   if (stream->capture) return refuse_capture(call, *stream, nullptr);
-  return submit(call, *stream, {trace::HostCallback{call.api}, std::move(function), {}, {}});
+  return submit(call, *stream, {trace::HostCallback{call.api}, std::move(function), {}, code});
 }
 
 cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const trace::Operation& place,
@@ -51,10 +39,12 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
   if (work.callback) {
     ++call.runtime.host_functions;
     call.runtime.watch_host_memory();
-    call.device().next_callback([&runtime = call.runtime, run = as_callback(call.runtime, work.callback)] {
+    device::HostFunction function = as_callback(call.runtime, work.code, work.callback);
+    function.run = [&runtime = call.runtime, run = std::move(function.run)] {
       --runtime.host_functions;
-      run();
-    });
+      return run();
+    };
+    call.device().next_callback(std::move(function));
   }
   ++call.runtime.submitted;
   Expected<std::uint32_t> id = call.device().submit(std::move(request));

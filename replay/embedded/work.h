@@ -16,6 +16,7 @@ struct Work {
   decltype(trace::Operation::what) what;
   std::function<void()> callback = {}; // of a HostCallback: the program's function …
   cudaHostNodeParams host = {};        // … and what it was made from, if it can be a graph's node
+  const void* code = nullptr;          // where it lies
   std::string call_site = {};          // of the call that submitted or captured it, when recording
   cudaEvent_t event = nullptr;         // of an event node, which …
   bool event_waits = false;            // … waits for it, or records it
@@ -35,10 +36,10 @@ cudaError_t record_event(Call& call, cudaEvent_t event, cudaStream_t stream, uns
 
 // Of streams' callbacks, which cannot be captured. Nothing: the caller gave no function, or flags, which there are none
 // of.
-cudaError_t add_callback(Call& call, cudaStream_t stream, std::function<void()> function);
+cudaError_t add_callback(Call& call, cudaStream_t stream, const void* code, std::function<void()> function);
 
-// Host functions run on the thread that drives the device: they may not call CUDA. The lock is lent meanwhile, since a
-// function may wait for a thread that does; what other threads drive ends before this one goes on.
-std::function<void()> as_callback(Runtime& runtime, std::function<void()> function);
+// As the device runs it: on one of FunctionThreads. It may not call CUDA; other threads may meanwhile, and drive the
+// device.
+device::HostFunction as_callback(Runtime& runtime, const void* code, std::function<void()> function);
 
 } // namespace deadheat::embedded

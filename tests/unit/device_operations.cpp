@@ -152,7 +152,7 @@ TEST(Operations, HostCallbacksRunInOrder) {
   const std::uint64_t a = rig.alloc(64);
   std::uint32_t seen = 0;
   rig.set(a, 2, 64);
-  rig.device->next_callback([&] { std::memcpy(&seen, rig.device->peek(a, 4), 4); });
+  rig.next_function([&] { std::memcpy(&seen, rig.device->peek(a, 4), 4); });
   rig.submit(trace::HostCallback{}, 1);
   rig.sync();
   EXPECT_EQ(seen, 0x02020202u);
@@ -167,7 +167,7 @@ TEST(Operations, WhatHostFunctionsWriteIsTheirs) {
   auto* host = reinterpret_cast<std::uint32_t*>(pinned->host_address);
   const std::uint64_t a = rig.alloc(64);
   host[2] = 4; // by the host, before
-  rig.device->next_callback([&] { host[3] = 5; });
+  rig.next_function([&] { host[3] = 5; });
   const std::uint32_t function = rig.submit(trace::HostCallback{}, 1);
   rig.copy(Direction::h2d, a, pinned->address, 64);
   rig.sync();
@@ -178,6 +178,96 @@ TEST(Operations, WhatHostFunctionsWriteIsTheirs) {
   ASSERT_EQ(effects[0].changes.size(), 1u);
   EXPECT_EQ(effects[0].changes[0].address, pinned->address + 12);
   EXPECT_EQ(rig.sink.all<trace::HostWrite>().size(), 1u);
+}
+
+// Page-locked memory out of which a copy in one stream reads, and a stream for host functions.
+struct Refills {
+  Refills() : rig(source) {
+    const auto pinned = rig.device->allocate(trace::Allocate::Kind::pinned, 4096, 0);
+    EXPECT_TRUE(pinned);
+    host = reinterpret_cast<std::uint32_t*>(pinned->host_address);
+    address = pinned->address;
+    to = rig.alloc(64);
+    copying = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+    filling = rig.device->create_stream(trace::StreamCreate::Kind::non_blocking, 0, 0);
+  }
+  std::uint32_t copy() { return rig.copy(Direction::h2d, to, address, 64, copying); }
+  std::uint32_t function(std::function<void()> function, const void* code = nullptr) {
+    rig.next_function(std::move(function), code);
+    return rig.submit(trace::HostCallback{}, filling);
+  }
+  device::Progress wait(std::uint32_t stream) { return rig.device->wait({trace::HostWait::Kind::stream, stream}); }
+  // How many host waits come before the first for the operation or stream.
+  std::size_t place(trace::HostWait::Kind kind, std::uint32_t id) const {
+    const auto waits = rig.sink.all<trace::HostWait>();
+    return std::size_t(
+        std::find_if(waits.begin(), waits.end(), [&](const auto& wait) { return wait.kind == kind && wait.id == id; }) -
+        waits.begin());
+  }
+  FakeSource source;
+  Rig rig;
+  std::uint32_t* host = nullptr;
+  std::uint64_t address = 0, to = 0;
+  std::uint32_t copying = 0, filling = 0;
+};
+
+TEST(Operations, HostFunctionsBeginBeforeTheHostLearnsOfCopies) {
+  Refills refills;
+  refills.copy();
+  const std::uint32_t function = refills.function([&] { refills.host[1] = 7; });
+  EXPECT_EQ(refills.wait(refills.copying), device::Progress::done);
+  EXPECT_EQ(refills.host[1], 7u);
+  EXPECT_LT(refills.place(trace::HostWait::Kind::operation, function),
+            refills.place(trace::HostWait::Kind::stream, refills.copying));
+  EXPECT_EQ(refills.rig.sink.all<trace::Effects>().size(), 1u);
+  EXPECT_EQ(replay(refills.source, refills.rig).host_reads, refills.rig.sink.host_reads());
+}
+
+// What comes before a function would be known to the host too early, for nothing.
+TEST(Operations, HostFunctionsThatWroteNothingBeginInTheirTurn) {
+  Refills refills;
+  int called = 0;
+  const auto tell = [&] { ++called; };
+  refills.copy();
+  refills.function(tell, &called);
+  EXPECT_EQ(refills.wait(refills.copying), device::Progress::done);
+  EXPECT_EQ(called, 1) << "nobody knew yet";
+  refills.copy();
+  refills.function(tell, &called);
+  EXPECT_EQ(refills.wait(refills.copying), device::Progress::done);
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(refills.wait(refills.filling), device::Progress::done);
+  EXPECT_EQ(called, 2);
+}
+
+TEST(Operations, HostFunctionsBesideNoCopyBeginInTheirTurn) {
+  Refills refills;
+  bool called = false;
+  refills.rig.set(refills.to, 1, 64, refills.copying);
+  refills.function([&] { called = true; });
+  EXPECT_EQ(refills.wait(refills.copying), device::Progress::done);
+  EXPECT_FALSE(called);
+}
+
+TEST(Operations, HostFunctionsRunOnBesideTheHost) {
+  Refills refills;
+  const auto over = std::make_shared<std::atomic<bool>>(false);
+  refills.copy();
+  refills.rig.device->next_callback({nullptr, [&] { return over; }});
+  const std::uint32_t function = refills.rig.submit(trace::HostCallback{}, refills.filling);
+  const std::uint32_t behind = refills.rig.set(refills.to, 9, 64, refills.filling);
+  EXPECT_EQ(refills.wait(refills.copying), device::Progress::done);
+  EXPECT_EQ(refills.wait(refills.filling), device::Progress::pending);
+  refills.host[1] = 7; // by the function
+  *over = true;
+  EXPECT_EQ(refills.wait(refills.filling), device::Progress::done);
+  EXPECT_EQ(refills.rig.words(refills.to, 1)[0], 0x09090909u);
+  EXPECT_TRUE(refills.rig.sink.all<trace::Effects>().empty());
+  std::size_t waits = 0;
+  for (const trace::HostWait& wait : refills.rig.sink.all<trace::HostWait>())
+    waits += wait.kind == trace::HostWait::Kind::operation && wait.id == function;
+  EXPECT_EQ(waits, 2u) << "at its end it may have been told";
+  EXPECT_GT(behind, function);
 }
 
 TEST(Operations, OtherThreadsMayWriteBesideHostFunctions) {
@@ -192,7 +282,7 @@ TEST(Operations, OtherThreadsMayWriteBesideHostFunctions) {
     host[3] = 5;
     written.set_value();
   });
-  rig.device->next_callback([&] {
+  rig.next_function([&] {
     called.set_value();
     written.get_future().wait();
   });

@@ -354,6 +354,13 @@ class Rig {
     EXPECT_TRUE(id) << id.error().message();
     return id ? *id : 0;
   }
+  // Of the HostCallback that is submitted next. `code` tells functions apart.
+  void next_function(std::function<void()> function, const void* code = nullptr) {
+    device->next_callback({code, [function = std::move(function)] {
+                             function();
+                             return device::RunsOn();
+                           }});
+  }
   device::Progress sync() { return device->wait({}); }
   std::vector<std::uint32_t> words(std::uint64_t address, std::size_t count) {
     std::vector<std::uint32_t> out(count);

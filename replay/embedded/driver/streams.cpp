@@ -78,7 +78,8 @@ DEADHEAT_STREAM_DRIVER(cuStreamAddCallback, _ptsz, context,
                        (CUstream handle, CUstreamCallback function, void* data, unsigned flags),
                        (handle, function, data, flags)) {
   if (flags) function = nullptr;
-  return add_callback(call, handle, function ? [=] { function(handle, CUDA_SUCCESS, data); } : std::function<void()>());
+  return add_callback(call, handle, reinterpret_cast<const void*>(function),
+                      function ? [=] { function(handle, CUDA_SUCCESS, data); } : std::function<void()>());
 }
 
 // ---- Events
