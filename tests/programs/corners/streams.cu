@@ -71,6 +71,28 @@ CASE(ordered_condition_of_a_callback) {
   changed.wait(hold, [] { return done; });
   read(room.data, room.out, room.b);
 }
+CASE(ordered_behind_a_host_function_that_is_told) { // it ends when the host has waited for the other stream
+  static std::mutex guard;
+  static std::condition_variable changed;
+  static bool told = false;
+  auto wait = [](void*) {
+    std::unique_lock<std::mutex> hold(guard);
+    changed.wait(hold, [] { return told; });
+  };
+  CHECK(cudaLaunchHostFunc(room.b, wait, nullptr));
+  read(room.data, room.out, room.b);
+  write(room.data, room.a);
+  CHECK(cudaStreamSynchronize(room.a));
+  const std::lock_guard<std::mutex> hold(guard);
+  told = true;
+  changed.notify_one();
+}
+CASE(races_behind_a_host_function_that_is_told_nothing) {
+  CHECK(cudaLaunchHostFunc(room.b, [](void*) {}, nullptr));
+  read(room.data, room.out, room.b);
+  write(room.data, room.a);
+  CHECK(cudaStreamSynchronize(room.a));
+}
 CASE(ordered_flag_in_mapped_memory) { // the launch that sets it comes after the one that writes
   int* flag;
   CHECK(cudaHostAlloc(&flag, bytes, cudaHostAllocMapped));
