@@ -179,7 +179,7 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
         if head == "stream":
             of = re.search(r"\bdevice (\d+)", line)
             devices[word[1]] = int(of.group(1)) if of else 0
-        if head in ("stream", "graph_launch", "operation", "stream_wait", "host_wait", "free"):
+        if head in ("stream", "graph_launch", "operation", "begin", "end", "stream_wait", "host_wait", "free"):
             operations.read(word, line)
         if head == "operation" and " launch " in line and " kernel " in line:
             number = int(re.search(r"\blaunch (\d+)", line).group(1))

@@ -11,7 +11,9 @@ work of one stream in the order of submission; the legacy stream and every block
 record before what a stream does after it waits for that; whatever the host waited for before what it submits then;
 nodes of a graph after those that they depend on, and all of them as one piece of work of the stream. A programmatic
 dependent launch begins as the launch directly in front of it did, if there is nothing else to wait for in between (guide,
-"Programmatic Dependent Launch"); its stream's next work waits for both.
+"Programmatic Dependent Launch"); its stream's next work waits for both. What a host function writes comes after what the
+host has waited for when it begins; where the host went on while it ran (a second host_wait for it), all that follows it
+in its stream comes after what the host had waited for by its end.
 """
 import collections
 import re
@@ -36,6 +38,9 @@ class Operations:
         self.waits = collections.defaultdict(set)  # stream → operations that it waits for from now on
         self.default_waited = set()  # operations that blocking streams wait for, by a wait in the legacy stream
         self.host = set()  # operations that the host has waited for
+        self.functions = {}  # of the host → has the host been let go on while it runs?
+        self.own = {}  # function → what it knows, and what comes behind it does not
+        self.begun, self.over = set(), set()
         self.graph_stream, self.launches = {}, set()
         self.behind_launch = {}  # stream → the launch that is the last to wait for; nothing where there is more
 
@@ -53,7 +58,21 @@ class Operations:
         for operation in operations:
             self.host.update(self.before[operation] | {operation})
 
+    def ordered(self, first, second):
+        return first in self.before[second] or first in self.own.get(second, ())
+
+    def told(self, function):
+        known = self.host - {function}
+        self.before[function] |= known
+        for behind, before in self.before.items():
+            if behind not in self.begun and function in before:
+                before |= known
+
     def read(self, word, line):
+        if word[0] == "begin" and int(word[2]) in self.before:
+            self.begun.add(int(word[2]))
+            if int(word[2]) in self.functions:
+                self.own[int(word[2])] = set(self.host)
         if word[0] == "stream":
             self.kinds[int(word[1])] = word[2]
         elif word[0] == "graph_launch":
@@ -80,8 +99,14 @@ class Operations:
                 self.host_waits(self.waits[number])
             elif word[1] == "event":
                 self.host_waits([int(field(line, "record"))] if field(line, "record") else [])
+            elif self.functions.get(number) and number not in self.over:
+                self.told(number)
             else:
                 self.host_waits([number] if number in self.before else [])
+                if number in self.functions:
+                    self.functions[number] = number in self.begun
+        elif word[0] == "end" and word[1] == "operation":
+            self.over.add(int(word[2]))
         elif word[0] == "free" and not field(line, "operation"):
             self.host_waits(list(self.before))  # cudaFree waits for the device
 
@@ -90,6 +115,8 @@ class Operations:
         stream = self.graph_stream[int(graph)] if graph else int(field(line, "stream"))
         self.before[number] = set()
         self.stream[number], self.graph[number] = stream, graph
+        if " host_callback" in line:
+            self.functions[number] = False
         launch = " launch " in line and not graph
         primary = self.behind_launch.get(stream) if launch and " programmatic" in line else None
         if primary:
@@ -156,6 +183,10 @@ def unordered_conflicts(records):
             elif "pool_free" in word:
                 low, size = allocations[int(field(line, "allocation"))]
                 touched.update((at, WRITE) for at in range(low // WORD, (low + size) // WORD))
+        elif word[0] == "effects" and int(word[2]) in found.functions:
+            low = int(field(line, "address"), 16)
+            end = low + int(field(line, "bytes"))
+            words[int(word[2])].update((at, WRITE) for at in range(low // WORD, (end + WORD - 1) // WORD))
         elif word[0] == "access" and " global " in line:
             touched = words[launches[word[2]]]
             for address, written, strong in re.findall(r"\b0x([0-9a-f]+)(#[0-9a-f]+)?( read 0x[0-9a-f]+(?: wrote)?)?", line):
@@ -171,7 +202,7 @@ def unordered_conflicts(records):
     numbers = sorted(words)
     for i, first in enumerate(numbers):
         for second in numbers[i + 1:]:
-            if first in found.before[second] or second in found.before[first]:
+            if found.ordered(first, second) or found.ordered(second, first):
                 continue
             a, b = words[first], words[second]
             for at in a.keys() & b.keys():
