@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 # Compiled code that the engine makes is not instrumented, what calls it is.
 declare -A tests=(
   [asan]="trace_test ptx_test report_test order_test analyzer_test device_log_test"
-  [tsan]="trace_test analyzer_test"
+  [tsan]="trace_test analyzer_test function_threads_test"
   [asan-llvm]="device_test device_spread_test search_test engine_stops_test engine_calls_test engine_memory_test"
   [tsan-llvm]="device_spread_test device_test"
 )

@@ -17,7 +17,6 @@
 // Thread-safety: none; the embedded runtime serializes its host threads with one lock.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +29,7 @@
 #include "deadheat/trace.h"
 #include "replay/device/chooser.h"
 #include "replay/device/heap_use.h"
+#include "replay/device/host_function.h"
 #include "replay/device/performed.h"
 #include "replay/device/sink.h"
 #include "replay/engine/compiler.h"
@@ -96,13 +96,6 @@ struct ChoiceSummary {           // what a run chose, for verdicts
                                         // asked, 4 released because nothing else could go on (not drivable)
   // Holds: an access was shown bytes from before a write that had been performed (weak memory).
   bool old_shown = false;
-};
-
-// A host function that runs on beside the host: set when it is over.
-using RunsOn = std::shared_ptr<const std::atomic<bool>>;
-struct HostFunction {
-  const void* code = nullptr; // tells functions apart: of one that wrote nothing, nothing is expected the next time
-  std::function<RunsOn()> run; // null when it is over
 };
 
 // Gives the bytes of a blob of the trace that is being replayed.

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "replay/device/other_threads.h"
-#include "replay/embedded/runtime.h"
 
 namespace deadheat::embedded {
 
@@ -25,6 +24,7 @@ struct FunctionThreads::Worker {
   std::condition_variable wake;
   std::function<void()> function; // that it is to run, or runs
   std::shared_ptr<std::atomic<bool>> over;
+  bool begun = false; // it runs it
   int thread = 0; // the kernel's number
   clockid_t clock{};
 };
@@ -34,14 +34,7 @@ FunctionThreads::~FunctionThreads() = default;
 
 namespace {
 
-constexpr std::uint64_t soon_asleep = 2, soon_computing = 20; // milliseconds
-
-void run_here(const std::function<void()>& function) {
-  ThreadState& thread = thread_state();
-  const bool within = std::exchange(thread.in_callback, true);
-  function();
-  thread.in_callback = within;
-}
+constexpr std::uint64_t soon_asleep = 3, soon_computing = 10; // milliseconds
 
 std::uint64_t computed(clockid_t clock) { // nanoseconds
   timespec time{};
@@ -65,9 +58,11 @@ void FunctionThreads::work(Worker& worker) {
   worker.thread = int(syscall(SYS_gettid));
   for (;;) {
     worker.wake.wait(hold, [&] { return bool(worker.function); });
+    worker.begun = true;
     hold.unlock();
-    run_here(worker.function);
+    worker.function();
     hold.lock();
+    worker.begun = false;
     worker.function = nullptr;
     worker.over->store(true, std::memory_order_release);
     ended_.notify_all();
@@ -104,7 +99,7 @@ bool FunctionThreads::ends(std::unique_lock<std::mutex>& hold, Worker& worker, W
   // Sleep is counted in looks: by the clock, other processes would have a say in it.
   for (std::uint64_t asleep = 0; !ended_.wait_for(hold, milliseconds(1), [&] { return over->load(); });) {
     if (patience == 0) continue;
-    asleep += sleeps(worker.thread);
+    asleep += worker.begun && sleeps(worker.thread);
     if (asleep >= most_asleep) return !(ways.sleeps = true);
     if (computed(worker.clock) - begun >= most_computing) return !(ways.computes = true);
   }
@@ -126,7 +121,7 @@ device::RunsOn FunctionThreads::run(std::mutex& lock, const void* code, std::fun
     hold.unlock();
   } else {
     hold.unlock();
-    run_here(function);
+    function();
   }
   lock.lock();
   --awaited_;

@@ -2,8 +2,8 @@
 // once its own call has returned. Who begins a function waits for it all the same, so that a run can be repeated, and
 // gives that up where the function seems to wait for the host: it runs on beside it then.
 //
-// Thread-safety: any thread may call. The caller of run() holds Runtime::lock, which is lent meanwhile: a function may
-// wait for other threads, and what they call.
+// Thread-safety: any thread may call. The caller of run() holds the lock that it gives, which is lent meanwhile: a
+// function may wait for other threads, and what they call.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <mutex>
 #include <vector>
 
-#include "replay/device/device.h"
+#include "replay/device/host_function.h"
 
 namespace deadheat::embedded {
 

@@ -1,17 +1,30 @@
 #include "replay/embedded/work.h"
 
+#include <utility>
+
 #include "replay/embedded/call_site.h"
 #include "replay/embedded/graph.h"
 
 namespace deadheat::embedded {
 
+namespace {
+
+void call_back(const std::function<void()>& function) {
+  ThreadState& thread = thread_state();
+  const bool within = std::exchange(thread.in_callback, true);
+  function();
+  thread.in_callback = within;
+}
+
+} // namespace
+
 device::HostFunction as_callback(Runtime& runtime, const void* code, std::function<void()> function) {
   return {code, [&runtime, code, function = std::move(function)]() -> device::RunsOn {
             if (runtime.ended) return nullptr; // the program's objects are gone
             const std::uint64_t calls = runtime.calls;
-            device::RunsOn runs_on =
-                runtime.function_threads.run(runtime.lock, code, function, runtime.options.patience);
-            if (runs_on || runtime.calls != calls) runtime.recording->note_beside_function();
+            device::RunsOn runs_on = runtime.function_threads.run(
+                runtime.lock, code, [function] { call_back(function); }, runtime.options.patience);
+            if ((runs_on || runtime.calls != calls) && runtime.recording) runtime.recording->note_beside_function();
             return runs_on;
           }};
 }

@@ -11,3 +11,5 @@ deadheat_test(device_warpgroups_test device_warpgroups.cpp engine_warpgroup.cpp 
 target_compile_definitions(device_warpgroups_test PRIVATE DEADHEAT_TEST_DATA="${CMAKE_CURRENT_LIST_DIR}/data")
 deadheat_test(device_checked_test device_checked.cpp LIBS deadheat_device)
 deadheat_test(device_spread_test device_spread.cpp LIBS deadheat_device)
+deadheat_test(function_threads_test function_threads_test.cpp ${PROJECT_SOURCE_DIR}/replay/embedded/function_threads.cpp
+              ${PROJECT_SOURCE_DIR}/replay/device/other_threads.cpp LIBS deadheat_headers Threads::Threads)

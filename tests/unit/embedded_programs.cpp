@@ -238,6 +238,35 @@ TEST(Embedded, QueuedWorkIsCompletedAtExit) {
   EXPECT_EQ(all<trace::ProgramEnd>(records)[0].status, 7);
 }
 
+TEST(Embedded, HostFunctionsMayWaitForWhatTheHostDoesBehindItsWait) {
+  const std::string trace = scratch("tell");
+  const Ran ran = run("programs", {"tell"}, "output=" + trace);
+  EXPECT_EQ(ran.output, "0 cudaErrorNotReady\n3 3 6 5\n");
+  EXPECT_EQ(ran.errors, "");
+  EXPECT_EQ(ran.status, 0);
+  const std::vector<trace::Record> records = records_of(trace);
+  ASSERT_EQ(all<trace::Incident>(records).size(), 1u);
+  EXPECT_EQ(all<trace::Incident>(records)[0].kind, "unrepeatable");
+  EXPECT_EQ(all<trace::OperationBegin>(records).size(), all<trace::OperationEnd>(records).size());
+}
+
+TEST(Embedded, ProcessesEndBesideHostFunctions) {
+  const std::string trace = scratch("running");
+  const Ran ran = run("programs", {"leave_running"}, "output=" + trace);
+  EXPECT_EQ(ran.output, "leaving\n");
+  EXPECT_EQ(ran.errors, "");
+  EXPECT_EQ(ran.status, 7);
+  ASSERT_EQ(all<trace::ProgramEnd>(records_of(trace)).size(), 1u);
+}
+
+TEST(Embedded, HostFunctionsMayEndTheProcess) {
+  const std::string trace = scratch("within");
+  const Ran ran = run("programs", {"leave_within"}, "output=" + trace);
+  EXPECT_EQ(ran.output, "");
+  EXPECT_EQ(ran.errors, "");
+  EXPECT_EQ(ran.status, 9);
+}
+
 TEST(Embedded, KilledProcessLeavesAReadableTrace) {
   const std::string trace = scratch("killed");
   const Ran ran = run("programs", {"killed"}, "output=" + trace);

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -336,6 +338,50 @@ static void fault() {
   std::printf("malloc %s\n", cudaGetErrorName(cudaMalloc(&pointer, 4)));
 }
 
+// Until the host, whose call runs what comes before it in another stream, tells it to go on.
+static std::mutex& telling = *new std::mutex; // a function may wait when the process ends
+static std::condition_variable& told = *new std::condition_variable;
+static int may_go_on = 0;
+static void CUDART_CB wait_for_the_host(void* said) {
+  std::unique_lock<std::mutex> hold(telling);
+  told.wait(hold, [] { return may_go_on != 0; });
+  *static_cast<int*>(said) = may_go_on;
+}
+static void tell() {
+  cudaStream_t waiting, other;
+  CHECK(cudaStreamCreateWithFlags(&waiting, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  int *data = device<int>(256), *behind = device<int>(256), said[2] = {};
+  for (int& place : said) CHECK(cudaLaunchHostFunc(waiting, wait_for_the_host, &place));
+  fill<<<1, 256, 0, waiting>>>(behind, 256, 6);
+  fill<<<1, 256, 0, other>>>(data, 256, 5);
+  CHECK(cudaStreamSynchronize(other));
+  std::printf("%d %s\n", said[0], cudaGetErrorName(cudaStreamQuery(waiting)));
+  {
+    const std::lock_guard<std::mutex> hold(telling);
+    may_go_on = 3;
+  }
+  told.notify_all();
+  CHECK(cudaStreamSynchronize(waiting));
+  std::printf("%d %d %d %d\n", said[0], said[1], read(behind + 255), read(data + 255));
+}
+static void leave_running() { // exits beside a host function that waits
+  cudaStream_t waiting, other;
+  CHECK(cudaStreamCreateWithFlags(&waiting, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  static int said = 0;
+  CHECK(cudaLaunchHostFunc(waiting, wait_for_the_host, &said));
+  fill<<<1, 256, 0, other>>>(device<int>(256), 256, 5);
+  CHECK(cudaStreamSynchronize(other));
+  std::printf("leaving\n");
+  std::exit(7);
+}
+static void leave_within() { // a host function ends the process
+  CHECK(cudaLaunchHostFunc(nullptr, [](void*) { std::exit(9); }, nullptr));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("still there\n");
+}
+
 static void leave_queued() { // exits with work in the queue
   static int* data = device<int>(256);
   fill<<<1, 256>>>(data, 256, 1);
@@ -408,7 +454,7 @@ int main(int count, char** words) {
       {"vector_add", vector_add}, {"streams", streams}, {"symbols", symbols}, {"copies", copies}, {"graphs", graphs},
       {"callbacks", callbacks}, {"memory", memory}, {"launches", launches}, {"two_threads", two_threads},
       {"default_stream", default_stream}, {"poll_memory", poll_memory}, {"spin_on_stream", spin_on_stream},
-      {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"destructor", destructor},
+      {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
       {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
