@@ -475,13 +475,12 @@ device::Progress Call::wait_while_others_may_help(const std::function<device::Pr
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(runtime.options.patience);
   while (progress == device::Progress::pending ||
          (progress == device::Progress::hang && runtime.host_can_watch && std::chrono::steady_clock::now() < end)) {
+    // Of a function that runs on it has been noted.
+    if (!lent && progress == device::Progress::hang) runtime.recording->note_unrepeatable();
+    if (!lent && runtime.function_threads.awaited()) runtime.recording->note_beside_function();
     runtime.lock.unlock();
     runtime.function_threads.await_an_end();
     runtime.lock.lock();
-    if (!lent) {
-      progress == device::Progress::pending ? runtime.recording->note_beside_function()
-                                            : runtime.recording->note_unrepeatable();
-    }
     lent = true;
     progress = drive();
   }
