@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "analyzer/report/place.h"
+#include "deadheat/calls_without_stream.h"
 #include "deadheat/lanes.h"
 #include "tracer/ptx/demangle.h"
 
@@ -456,7 +457,11 @@ std::string Explainer::named(order::OperationIndex operation) const {
   const std::string number =
       "operation " + std::to_string(clocks.id(operation)) + " in stream " + std::to_string(clocks.stream(operation));
   const auto found = operations_.find(clocks.id(operation));
-  return found == operations_.end() || found->second.what.empty() ? number : found->second.what + " (" + number + ")";
+  if (found == operations_.end() || found->second.what.empty()) return number;
+  const auto& [what, called_at] = found->second;
+  if (!has_no_stream(what)) return what + " (" + number + ")";
+  if (what == host_itself) return "a write of the host itself to page-locked memory";
+  return called_at.empty() ? what : what + " (called at " + called_at + ")";
 }
 
 std::string Explainer::called_at(std::uint32_t operation) const {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "replay/embedded/arrays.h"
+#include "replay/embedded/call_site.h"
 
 using namespace deadheat::embedded;
 namespace engine = deadheat::engine;
@@ -49,9 +50,11 @@ cudaError_t write(Call& call, std::uint64_t place, const TextureDescriptor& desc
   copy.pageable_source = true;
   copy.destination = {place, bytes, bytes, 1, 1, bytes};
   copy.source = {reinterpret_cast<std::uint64_t>(&descriptor), bytes, bytes, 1, 1, bytes};
+  Work work{std::move(copy)};
+  if (!call.runtime.options.output.empty()) work.call_site = call_site();
   call.device().next_is_waited_for();
   std::uint32_t operation = 0;
-  const cudaError_t status = submit_now(call, all.stream, {std::move(copy)}, {}, &operation);
+  const cudaError_t status = submit_now(call, all.stream, work, {}, &operation);
   return status == cudaSuccess ? call.wait_operation(operation) : status;
 }
 
