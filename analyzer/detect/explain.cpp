@@ -268,6 +268,10 @@ bool Explainer::record(trace::Record& record) {
     if (auto* copy = std::get_if<trace::Copy>(&r->what)) info.what = copy->api;
     if (auto* set = std::get_if<trace::Set>(&r->what)) info.what = set->api;
     if (auto* callback = std::get_if<trace::HostCallback>(&r->what)) info.what = callback->api;
+    if (auto* pool = std::get_if<trace::PoolOperation>(&r->what)) {
+      const bool at_once = detector_.operations().waited_for_at_once(detector_.operations().index(r->id));
+      info.what = !pool->free ? "cudaMallocAsync" : at_once ? "cudaFree" : "cudaFreeAsync";
+    }
   }
   return true;
 }
@@ -460,7 +464,7 @@ std::string Explainer::named(order::OperationIndex operation) const {
   if (found == operations_.end() || found->second.what.empty()) return number;
   const auto& [what, called_at] = found->second;
   if (!has_no_stream(what)) return what + " (" + number + ")";
-  if (what == host_itself) return "a write of the host itself to page-locked memory";
+  if (what == host_itself) return "a write of the host itself";
   return called_at.empty() ? what : what + " (called at " + called_at + ")";
 }
 

@@ -11,9 +11,10 @@
 
 namespace deadheat {
 
-// By the call's name, as operations have it. Objects are descriptors (replay/embedded/texture_objects_api.cpp).
+// By the call's name, as operations have it. Objects are descriptors (replay/embedded/texture_objects_api.cpp);
+// cudaFree is of a pool's memory.
 inline bool has_no_stream(std::string_view api) {
-  constexpr std::string_view names[] = {"cudaCreateTextureObject", "cudaCreateSurfaceObject", host_itself};
+  constexpr std::string_view names[] = {"cudaCreateTextureObject", "cudaCreateSurfaceObject", "cudaFree", host_itself};
   return std::find(std::begin(names), std::end(names), api) != std::end(names);
 }
 
