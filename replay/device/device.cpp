@@ -304,6 +304,9 @@ void DeviceImpl::drop_allocation(std::uint64_t address) {
   if (shared_kind(found->second.kind)) {
     host_memory_.remove(to_host(address));
     mirrors_.remove(address);
+    std::erase_if(read_, [&](const auto& read) {
+      return std::get<trace::Copy>(read.second.what).source.address - address < found->second.bytes;
+    });
   }
   allocations_.erase(found);
 }
@@ -446,6 +449,7 @@ void DeviceImpl::event_recorded(std::uint32_t event, std::uint32_t stream, std::
                                 std::uint32_t host_thread) {
   const trace::EventRecord record{event, stream, operation, host_thread};
   order_.event_recorded(record);
+  event_streams_[event] = stream;
   say(record);
 }
 

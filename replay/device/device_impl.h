@@ -23,6 +23,7 @@
 #include "replay/device/machine.h"
 #include "replay/device/memory.h"
 #include "replay/device/module_cache.h"
+#include "replay/device/other_threads.h"
 #include "replay/device/watch.h"
 
 namespace deadheat::device {
@@ -179,6 +180,8 @@ class DeviceImpl final : public Device, public Environment {
   Progress stuck();
   std::string describe_stuck() const;
   void device_looks(); // an operation begins: what did the host change since drive() looked
+  void expect_device_writes(); // from here on what changes may be the device's doing
+  bool is_looked_at() const { return options_.live && options_.sink && !host_memory_.empty(); }
   void host_looks(); // the host has waited: what did the device change, what did it print
   Progress finish_wait(trace::HostWait wait, Progress progress);
   Progress wait_since_begin(trace::HostWait wait, std::vector<std::uint32_t>& until); // until: what it waited for
@@ -186,6 +189,9 @@ class DeviceImpl final : public Device, public Environment {
   // What the host has changed since the device last looked: in the allocation that holds `at`, or anywhere (0).
   void note_host_writes(std::uint64_t at);
   void host_wrote(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes);
+  const trace::Copy* unordered_reader(std::uint64_t address, std::uint64_t end) const;
+  void note_read(const Pending& pending); // it is complete
+  void forget_read(const trace::HostWait& wait);
   static bool holds_shared_address(const std::vector<std::uint8_t>& arguments);
   bool may_wait_for_host(std::uint32_t operation) const;
   void look_before(const trace::Copy& copy);
@@ -221,6 +227,9 @@ class DeviceImpl final : public Device, public Environment {
   std::unique_ptr<Machine> machine_;
   HostMemory host_memory_;
   HostMirrors mirrors_; // of a live process only
+  std::map<std::uint32_t, trace::Operation> read_; // complete copies of shared memory that the host has not waited for
+  std::map<std::uint32_t, std::uint32_t> event_streams_; // where an event was recorded last
+  std::optional<OtherThreads> others_; // since the device began to do something in this drive
 
   std::map<std::uint32_t, LoadedState> modules_;
   std::map<std::uint64_t, trace::Allocate> allocations_; // live from the host's point of view, by address

@@ -277,6 +277,8 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
   driving_ = true;
   mirrors_.to_device();
   if (options_.live && options_.sink) note_host_writes(0);
+  others_.reset();
+  if (!machine_->launches().empty()) expect_device_writes();
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
   host_looks();
   mirrors_.to_host();
@@ -286,8 +288,14 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
 
 // ---- what host and device see of each other's memory
 
+void DeviceImpl::expect_device_writes() {
+  if (!others_ && is_looked_at()) others_.emplace();
+}
+
+// The calling thread is in here. Where no other has run, the device itself made what changed (kernels and sets do, in
+// memory that is mapped or managed), and host_looks() tells what the host sees of it.
 void DeviceImpl::device_looks() {
-  if (!options_.live || !options_.sink || host_memory_.empty()) return;
+  if (!is_looked_at() || (others_ && !others_->have_run())) return;
   host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
     say(trace::HostWrite{address, keep(data, bytes)});
   });
@@ -313,6 +321,7 @@ Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
   }
   shared_memory_waited_for(wait);
   say(wait);
+  forget_read(wait);
   return progress;
 }
 

@@ -20,9 +20,7 @@ namespace deadheat::device {
 
 // Of a host function that is about to run: will it be known to have written what changes meanwhile, and to be in no
 // order but what streams and waits give? Kernels that reach memory of the host may tell it, and be told.
-bool DeviceImpl::looks_at_host_functions() const {
-  return options_.live && options_.sink && !host_memory_.empty() && !kernels_reach_host_;
-}
+bool DeviceImpl::looks_at_host_functions() const { return is_looked_at() && !kernels_reach_host_; }
 
 bool DeviceImpl::run_on_host(Pending& pending) {
   const std::uint32_t id = pending.operation.id;
@@ -33,6 +31,9 @@ bool DeviceImpl::run_on_host(Pending& pending) {
   // What comes before it is complete when it begins, and it can tell any host thread, in ways that are not seen.
   say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, pending.operation.host_thread});
   const bool looks = looks_at_host_functions() && functions_running_ == 0;
+  device_looks();
+  std::vector<HostMemory::Run> by_device;
+  if (is_looked_at()) by_device = host_memory_.set_aside();
   const std::uint64_t begun = ++functions_begun_;
   ++functions_running_;
   driving_ = false;
@@ -44,18 +45,21 @@ bool DeviceImpl::run_on_host(Pending& pending) {
   mirrors_.to_device();
   driving_ = true;
   only_begins_ = only_begins;
+  others_.reset();
   const bool wrote = alone && host_function_wrote(id);
   if (looks) learn_of(function, runs_on != nullptr, alone, wrote);
+  if (!fault_ && !runs_on && !alone) {
+    callbacks_until_ = next_operation_;
+    device_looks();
+  }
+  host_memory_.put_back(by_device);
+  expect_device_writes();
   if (fault_) return false;
   if (runs_on) {
     running_on_[id] = runs_on;
     return true;
   }
   --functions_running_;
-  if (!alone) {
-    callbacks_until_ = next_operation_;
-    device_looks();
-  }
   complete(id);
   return true;
 }

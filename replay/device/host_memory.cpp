@@ -33,8 +33,8 @@ void HostMemory::compare(std::uint64_t address, std::vector<std::uint8_t>& saved
   std::uint64_t first = size, last = 0; // of the run that is being collected
   auto report = [&] {
     if (first >= last) return;
-    std::memcpy(saved.data() + first, now + first, last - first);
     changed(address + first, now + first, last - first);
+    std::memcpy(saved.data() + first, now + first, last - first);
     first = size;
     last = 0;
   };
@@ -58,6 +58,31 @@ void HostMemory::forget(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t offset = address - found->first, size = found->second.size();
   if (offset >= size) return;
   std::memcpy(found->second.data() + offset, at(address), std::min(bytes, size - offset));
+}
+
+std::uint8_t* HostMemory::saved(std::uint64_t address, std::uint64_t bytes) {
+  auto found = saved_.upper_bound(address);
+  if (found == saved_.begin()) return nullptr;
+  --found;
+  const std::uint64_t offset = address - found->first, size = found->second.size();
+  return offset < size && bytes <= size - offset ? found->second.data() + offset : nullptr;
+}
+
+std::vector<HostMemory::Run> HostMemory::set_aside() {
+  std::vector<Run> runs;
+  compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
+    const std::uint8_t* known = saved(address, bytes);
+    runs.push_back({address, {known, known + bytes}, {data, data + bytes}});
+  });
+  return runs;
+}
+
+void HostMemory::put_back(const std::vector<Run>& runs) {
+  for (const Run& run : runs) {
+    std::uint8_t* known = saved(run.address, run.now.size());
+    for (std::uint64_t i = 0; known && i < run.now.size(); ++i)
+      if (known[i] == run.now[i]) known[i] = run.known[i];
+  }
 }
 
 namespace {

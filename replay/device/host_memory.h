@@ -14,7 +14,7 @@ namespace deadheat::device {
 
 class HostMemory {
  public:
-  // Called with each changed run of bytes: host address, bytes.
+  // Called with each changed run of bytes, before it counts as known: host address, bytes.
   using Changed = std::function<void(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes)>;
 
   void add(std::uint64_t address, std::uint64_t bytes); // its present contents are known
@@ -26,8 +26,16 @@ class HostMemory {
   void compare_at(std::uint64_t address, const Changed& changed);
   // [address, address + bytes) was written by whoever looks next: nothing to report.
   void forget(std::uint64_t address, std::uint64_t bytes);
+  // What differs now counts as known until put_back(): then compare() reports it, but for what changed once more.
+  struct Run {
+    std::uint64_t address = 0;
+    std::vector<std::uint8_t> known, now;
+  };
+  std::vector<Run> set_aside();
+  void put_back(const std::vector<Run>& runs);
 
  private:
+  std::uint8_t* saved(std::uint64_t address, std::uint64_t bytes); // null where not all of it is
   static void compare(std::uint64_t address, std::vector<std::uint8_t>& saved, const Changed& changed);
 
   std::map<std::uint64_t, std::vector<std::uint8_t>> saved_;

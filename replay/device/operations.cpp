@@ -384,6 +384,7 @@ bool DeviceImpl::begin(Pending& pending) {
   if (!marker) {
     device_looks();
     say(trace::OperationBegin{id});
+    expect_device_writes();
   }
   const bool launch = std::holds_alternative<trace::Launch>(pending.operation.what);
   if (launch && !effects_.count(id)) return begin_launch(pending);
@@ -414,6 +415,7 @@ void DeviceImpl::complete(std::uint32_t operation) {
   if (holds_) holds_->operation_done(operation);
   if (options_.chooser) options_.chooser->completed(operation);
   const bool launched = found->second.launch;
+  note_read(found->second);
   incomplete_.erase(found);
   if (launched) machine_->primary_complete(operation);
 }

@@ -251,7 +251,8 @@ TEST_F(Staged, OfTheHostBeforeItRefills) {
   copy(host, 1, host_itself);
   copy(host, 2, host_itself);
   EXPECT_EQ(faults(), Sizes{2});
-  EXPECT_TRUE(says("a wait of the host for cudaMemcpy2DAsync (operation 2 in stream 2) before a write of the host itself"))
+  EXPECT_TRUE(
+      says("a wait of the host for cudaMemcpy2DAsync (operation 2 in stream 2) before a write of the host itself"))
       << analysis_.races[0].why;
 }
 TEST_F(Staged, OfTheHostAndOfAStreamAreTwo) { // though a wait of the host orders both
