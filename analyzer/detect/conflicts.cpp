@@ -199,7 +199,7 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     }
   }
   if (same_block) {
-    if (causality_.has_exited(a)) {
+    if (causality_.exited_before_barrier(a, first.stamp)) {
       text =
           "no barrier orders them: the thread of the first has exited, and barriers wait for such threads but order "
           "only what those did that come to them";

@@ -103,7 +103,7 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
   if (thread == race.first.thread) {
     if (after_first) {
       entry.first = arrival;
-      entry.barrier = true;
+      passes_barrier(entry);
     } else {
       entry.first_before = arrival;
       barrier_before(entry);
@@ -133,6 +133,7 @@ void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
     entry.fences[thread] = fence;
   }
   for (std::optional<Message>& message : entry.messages) {
+    if (message && message->barrier_after && thread == race.second.thread) message->behind_barrier = fence;
     if (!message || message->read.thread != thread) continue;
     Fence& after = message->after;
     if (!after.mark || after.scope < fence.scope) after = fence;
@@ -177,7 +178,7 @@ bool Explainer::record(trace::Record& record) {
         if (block == race.first.thread.block_bits()) barrier_before(entry);
         return;
       }
-      entry.barrier |= block == race.first.thread.block_bits();
+      if (block == race.first.thread.block_bits()) passes_barrier(entry);
       if (block == race.second.thread.block_bits()) barrier_behind(entry);
       if (entry.exited && block == race.second.thread.block_bits())
         entry.second = {{r->module, r->site}, r->barrier, r->phase, true};
@@ -204,7 +205,7 @@ bool Explainer::record(trace::Record& record) {
       ThreadKey lane0 = key_of(operation, r->warp, 0);
       const bool has_a = r->mask >> (a.thread() % 32) & 1, has_b = r->mask >> (b.thread() % 32) & 1;
       if (now_ > entry.race->first.stamp && a.warp() == lane0.warp() && a.block_bits() == lane0.block_bits()) {
-        entry.barrier |= has_a;
+        if (has_a) passes_barrier(entry);
       }
       if (has_b && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) barrier_behind(entry);
       if (a.block_bits() != b.block_bits() || a.warp() != b.warp() || lane0.block_bits() != a.block_bits() ||

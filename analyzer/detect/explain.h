@@ -78,6 +78,7 @@ class Explainer final : public trace::RecordVisitor {
     bool reads = false, writes = false;
     bool unused = false; // nobody looks at what it returned
     bool waits = false; // it is a wait loop's, or acquires
+    bool in_shared = false; // the flag is in shared memory
   };
   struct FlagWrite {
     FlagUse use;
@@ -97,6 +98,7 @@ class Explainer final : public trace::RecordVisitor {
     FlagUse read;
     Fence after; // the reader's first fence of enough scope since, else the last
     bool barrier_after = false;
+    Fence behind_barrier = {}; // by the second's thread, behind that barrier
   };
   using Flag =
       std::pair<std::uint64_t, std::uint64_t>; // 0, or of shared memory one more than the block's bits; address
@@ -125,7 +127,8 @@ class Explainer final : public trace::RecordVisitor {
     Mark proxy_fence, proxy_fence_before; // of either thread, since the first access and before it
     Mark cluster_arrive, cluster_arrive_before, cluster_wait;
     bool cluster_relaxed = false;
-    std::map<order::ThreadKey, Fence> fences, fences_before; // of the first side's block
+    // Of the first side's block; `fences` since the first access, of other threads since the barrier behind it.
+    std::map<order::ThreadKey, Fence> fences, fences_before;
     bool barrier = false; // of the first thread, since the first access
     LineReads first_reads, second_reads;
     std::map<Flag, FlagWrites> writes; // since the first access
@@ -170,6 +173,11 @@ class Explainer final : public trace::RecordVisitor {
   static void barrier_before(Case& entry) { // that the first's thread came to
     entry.writes_before.clear();
     entry.early_message.reset();
+  }
+  static void passes_barrier(Case& entry) { // the first's thread, behind its access
+    const order::ThreadKey first = entry.race->first.thread;
+    if (!entry.barrier) std::erase_if(entry.fences, [&](const auto& fence) { return fence.first != first; });
+    entry.barrier = true;
   }
   struct Shortfall {
     const Message* message = nullptr;

@@ -58,6 +58,7 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   // Sums of floating-point numbers are no flags.
   use.unused = site.outcome_unused || site.opcode.starts_with("red") || unused_.contains(place) ||
                detector_.sides().place(place).float_add;
+  use.in_shared = view.space == Space::shared;
   use.waits = may_poll(site) || is_acquire(site.ordering);
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];
@@ -117,7 +118,9 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
       if (of_site >= most_flags || entry.writes.size() >= most_flags_behind) return;
       ++of_site;
     }
-    const auto fence = entry.fences.find(use.thread);
+    // Of another thread, behind a barrier, the first's own fence counts in place of one of its own.
+    auto fence = entry.fences.find(use.thread);
+    if (fence == entry.fences.end() && entry.barrier) fence = entry.fences.find(race.first.thread);
     FlagWrites& known = entry.writes[flag];
     const bool own = use.thread == race.first.thread;
     // A chain of read-modify-writes carries what it began with (PTX ISA, "Release patterns").
@@ -144,13 +147,15 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
 }
 
 // Nobody releases and nobody acquires, and neither thread has to do with it, or the read is an atomic operation whose
-// result nobody looks at: threads of the two blocks happened to write and read one location, or both add to it.
+// result nobody looks at: threads of the two blocks happened to write and read one location, or both add to it. Shared
+// memory is handed on by barriers, or by flags beside it.
 bool Explainer::by_chance(const FoundRace& race, const Message& message) const {
   const FlagWrite& write = message.write;
   const FlagUse& read = message.read;
   if (write.before.mark || is_release(write.use.ordering) || message.after.mark || is_acquire(read.ordering))
     return false;
   if (read.unused && read.writes) return true;
+  if (race.level == RaceLevel::shared && !read.in_shared) return true;
   return write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on &&
          read.thread != race.second.thread && !message.barrier_after;
 }
@@ -184,12 +189,14 @@ std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Me
   }
   const FlagUse& read = message.read;
   if (read.unused) wrong.push_back("nobody looks at what the read returned: it may have been the value from before");
-  const bool acquires = is_acquire(read.ordering), fence_after = bool(message.after.mark);
+  // Fences of each thread, before a barrier here and behind one there, are enough: who has one there lacks none.
+  const bool acquires = is_acquire(read.ordering),
+             fence_after = message.after.mark || (!wrong.empty() && message.behind_barrier.mark);
   if (!is_strong(read.ordering)) {
     wrong.push_back("the read is a plain one, which acquires nothing");
   } else if (!acquires && !fence_after) {
     wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");
-  } else if (fence_after && !acquires && narrow(message.after.scope, between)) {
+  } else if (message.after.mark && !acquires && narrow(message.after.scope, between)) {
     wrong.push_back("the fence at " + place(message.after.mark) + " after it" +
                     too_narrow(message.after.scope, between));
   }

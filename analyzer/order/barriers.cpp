@@ -30,6 +30,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
 // One entry a warp instead of one for the block, of lanes where some of a warp have exited; what those knew that have
 // is not what the others learn.
 void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t index, Block& of, Stamp now) {
+  of.barrier_of_rest = now;
   const std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
   std::vector<ClockEntry> entries{{bits, whole_block, of.barrier}};
   const Launch* launched = launch(operation);

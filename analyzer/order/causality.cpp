@@ -317,9 +317,9 @@ bool Causality::knows(ThreadKey thread, std::uint32_t index) const {
   return own && own->knows(bits);
 }
 
-bool Causality::has_exited(ThreadKey thread) const {
+bool Causality::exited_before_barrier(ThreadKey thread, Stamp since) const {
   const Block* of = find_block(thread);
-  return of && of->exited && (of->exited_lanes[thread.warp()] >> (thread.thread() & 31) & 1);
+  return of && of->barrier_of_rest > since && (of->exited_lanes[thread.warp()] >> (thread.thread() & 31) & 1);
 }
 
 std::uint32_t Causality::barriers_passed(ThreadKey thread) const {

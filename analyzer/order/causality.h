@@ -291,7 +291,8 @@ class Causality {
 
   // Has the thread seen anything of what that block of its launch did?
   bool knows(ThreadKey thread, std::uint32_t block) const;
-  bool has_exited(ThreadKey thread) const; // of a block that is not over
+  // Has the thread, of a block that is not over, exited, and those that are left come to a full barrier since?
+  bool exited_before_barrier(ThreadKey thread, Stamp since) const;
   // For explanations: how many full barriers the block has passed.
   std::uint32_t barriers_passed(ThreadKey thread) const;
 
@@ -401,6 +402,7 @@ class Causality {
   };
   struct Block {
     Stamp barrier = 0; // of the last full barrier
+    Stamp barrier_of_rest = 0; // the same, where some have exited
     std::uint32_t barriers = 0;
     ClockPointer common; // what all its threads know
     ClockPointer common_then; // at the last full barrier
