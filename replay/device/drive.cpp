@@ -28,6 +28,7 @@ bool DeviceImpl::is_ready(Pending& pending) {
 
 Progress DeviceImpl::stop_for_fault() {
   if (!fault_ && machine_->fault()) {
+    if (options_.live && options_.sink) machine_->run_beside_fault();
     fault_ = machine_->fault();
     say(*fault_);
   }

@@ -26,6 +26,7 @@ namespace deadheat::device {
 namespace {
 
 constexpr std::uint64_t context_bytes = sizeof(engine::ThreadContext);
+constexpr unsigned rounds_beside_fault = 4096; // a thread of the block may end each by a fault of its own
 constexpr std::uint64_t host_memory_limit = std::uint64_t(8) << 30; // of the blocks resident at a time
 
 constexpr std::size_t blocks_that_share = 64; // of those resident, that take tickets in turn
@@ -372,6 +373,20 @@ Machine::Outcome Machine::run_guarded(Launch& launch, std::uint64_t turns) {
 void Machine::choose_stops(Block& block) {
   Launch& launch = *block.launch;
   if (launch.named) launch.context.site_stop = block.named ? launch.marked.data() : launch.request.sites->stop.data();
+}
+
+void Machine::run_beside_fault() {
+  if (!fault_ || !faulted_block_ || control_ || holds_) return;
+  const trace::MemoryError fault = *fault_;
+  guarded([&] {
+    for (unsigned left = rounds_beside_fault; left > 0 && !over_budget(); --left) {
+      fault_.reset();
+      const std::uint64_t before = progress_;
+      run_block(*faulted_block_);
+      if (!fault_ && progress_ == before) break;
+    }
+  });
+  fault_ = fault;
 }
 
 bool Machine::run_block(Block& block) {

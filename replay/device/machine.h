@@ -200,6 +200,9 @@ class Machine {
   void note_progress() { ++progress_; }
   void note_change() { ++exec_.changes; } // ExecContext::changes
   bool faulted() const { return fault_.has_value(); }
+  // As if the thread that faulted had only stopped before that: the others of its block go on, where they are recorded,
+  // as far as they can without it.
+  void run_beside_fault();
 
  private:
   friend struct MachineServices;
@@ -340,6 +343,7 @@ class Machine {
   engine::ExecContext exec_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::optional<trace::MemoryError> fault_;
+  Block* faulted_block_ = nullptr; // where it is recorded
   std::uint64_t triggers_ = 0;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
   bool detour_ = false; // a thread was held: go and find what it waits for

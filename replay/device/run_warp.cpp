@@ -220,7 +220,7 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
     case Step::cluster: state.at_cluster |= bit; break;
     case Step::dependency: state.at_dependency |= bit; break;
     case Step::fault:
-      state.live &= ~bit;
+      if (!fault_) faulted_block_ = recording(block) ? &block : nullptr;
       take_fault(thread);
       break;
   }

@@ -9,7 +9,7 @@ race must come with a witness that `deadheat replay --witness` repeats. Prints o
 what differs and the command that repeats it. Exit status: 0 pass, 1 fail, 77 where the program says that it
 cannot run on this machine ("skipped: …").
 
-"faults" says how many faults make a twin's races, where that is asked for. A race may have "why": texts that the report's
+"faults" says how many faults make a twin's races, where that is asked for; "complete": false that its launch does not end. A race may have "why": texts that the report's
 reason must hold, all of them, and "why_not": none of them. "options" go to `deadheat check`; "precision" says what
 --precision must report (precision_problems).
 
@@ -208,8 +208,8 @@ def check(deadheat, source, twin, binary, work):
     expected_status = 1 if any(race_class == "data" for _, race_class, _, _, _ in expected) else 0
     if status != expected_status:
         result.problems.append("exit status %d instead of %d\n%s" % (status, expected_status, last_lines(err)))
-    if report.get("summary", {}).get("complete") is not True:
-        result.problems.append("the report calls itself incomplete")
+    if report.get("summary", {}).get("complete") is not expectation[twin].get("complete", True):
+        result.problems.append("whether it is complete the report says wrongly")
     for faults in ("memory_errors", "sync_errors"):
         if twin == "fixed" and report.get(faults):
             result.problems.append("%s: %s" % (faults, json.dumps(report[faults])[:300]))
