@@ -2,32 +2,14 @@
 #include <cstring>
 
 #include "deadheat/conditions.h"
+#include "replay/device/builtins.h"
 #include "replay/device/device_impl.h"
 #include "replay/device/trace_sink.h"
 #include "replay/engine/shadow.h"
-#include "tracer/ptx/link.h"
 
 namespace deadheat::device {
 
 namespace {
-
-// Of CUDA's own (Runtime API, cudaGraphSetConditional), which PTX only declares: the driver has it. A condition's
-// handle is the address of its value. Threads that set one together race by the manual; where they all set the same, as
-// most do, that is of no consequence: hence a strong store.
-constexpr const char* set_conditional = R"(.version 8.0
-.target sm_70
-.address_size 64
-.visible .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value)
-{
-  .reg .b64 %rd<3>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [handle];
-  ld.param.u32 %r1, [value];
-  cvta.to.global.u64 %rd2, %rd1;
-  st.relaxed.sys.global.u32 [%rd2], %r1;
-  ret;
-}
-)";
 
 bool shared_kind(trace::Allocate::Kind kind) {
   return kind == trace::Allocate::Kind::pinned || kind == trace::Allocate::Kind::managed;
@@ -107,12 +89,9 @@ bool DeviceImpl::has_storage(const ptx::Variable& v) {
 }
 
 Expected<std::uint32_t> DeviceImpl::load_module(std::string ptx_text, std::string origin, std::uint32_t id) {
-  if (ptx_text.find("cudaGraphSetConditional") != ptx_text.npos) {
-    Expected<std::string> linked = ptx::link({std::move(ptx_text), set_conditional}, origin);
-    if (!linked) return linked.error();
-    ptx_text = std::move(*linked);
-  }
-  return load(std::move(ptx_text), std::move(origin), id, true);
+  Expected<std::string> linked = link_builtins(std::move(ptx_text), origin);
+  if (!linked) return linked.error();
+  return load(std::move(*linked), std::move(origin), id, true);
 }
 
 Expected<std::uint32_t> DeviceImpl::load(std::string ptx_text, std::string origin, std::uint32_t id, bool bind) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`deadheat check` on python_kernels.py: what numba, cuda.core and Triton make of a reduction without its barrier or atomic
-operation races, at its line, and harms; with it there is nothing. What packages are not there for is left out. Exit
-status 77: none are there."""
+"""`deadheat check` on python_kernels.py: what numba, cuda.core and Triton make of a reduction, and numba of an exchange
+between blocks, without its barrier or atomic operation races, at its line, and harms; with it there is nothing. What
+packages are not there for is left out. Exit status 77: none are there."""
 import argparse
 import json
 import os
@@ -55,6 +55,7 @@ def main():
     parser.add_argument("--triton", required=True, help="one that has Triton")
     options = parser.parse_args()
     makers = {"numba": (options.python, "numba.cuda", ("shared", "python_kernels.py", line_of("python_kernels.py", "numba"))),
+              "grid": (options.python, "numba.cuda", ("global", "python_kernels.py", line_of("python_kernels.py", "grid"))),
               "core": (options.python, "cuda.core", ("shared", "shared_reduce.cu", line_of("shared_reduce.cu", "A"))),
               "triton": (options.triton, "triton", ("global", "python_kernels.py", line_of("python_kernels.py", "triton")))}
     makers = {maker: how for maker, how in makers.items() if has(*how[:2]) or print("left out, packages are missing:", maker)}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Kernels that Python makes, with numba, with cuda.core and NVRTC, or with Triton:
-python_kernels.py (numba|core|triton) (racy|fixed).
+python_kernels.py (numba|grid|core|triton) (racy|fixed).
 
-The first two are the tree reduction of shared_reduce.cu, with and without its barrier; Triton's adds up what programs
+numba's and cuda.core's are the tree reduction of shared_reduce.cu, with and without its barrier; in "grid" it is numba's
+barrier of all blocks, which CUDA's device runtime has, that is there or not; Triton's adds up what programs
 find, by an atomic operation or without one. Machine code alone is given to the driver: by numba's compiler and nvJitLink,
 by NVRTC, by ptxas. Triton runs here without PyTorch."""
 import ctypes
@@ -41,6 +42,25 @@ def with_numba(barrier):
     out = cuda.to_device(numpy.zeros(1, numpy.int32))
     reduce_steps[1, BLOCK](cuda.to_device(numbers()), out, barrier)
     return int(out.copy_to_host()[0])
+
+
+def with_grid(barrier):
+    import numpy
+    from numba import config, cuda
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+
+    @cuda.jit(lineinfo=True)
+    def turn_around(values, out, barrier):
+        i = cuda.grid(1)
+        grid = cuda.cg.this_grid()
+        values[i] = values[i] * 3
+        if barrier:
+            grid.sync()
+        out[i] = values[BLOCK - 1 - i] + i  # @grid
+
+    out = cuda.to_device(numpy.zeros(BLOCK, numpy.int32))
+    turn_around[2, BLOCK // 2](cuda.to_device(numbers()), out, barrier)
+    return int((out.copy_to_host() * numpy.arange(BLOCK)).sum())
 
 
 def with_core(barrier):
@@ -116,4 +136,5 @@ def with_triton(atomic):
     return out.values()[0]
 
 
-print({"numba": with_numba, "core": with_core, "triton": with_triton}[sys.argv[1]](sys.argv[2] == "fixed"))
+makers = {"numba": with_numba, "grid": with_grid, "core": with_core, "triton": with_triton}
+print(makers[sys.argv[1]](sys.argv[2] == "fixed"))
