@@ -80,14 +80,21 @@ class Grouping {
   bool reads(PlaceId place) const { return detector_.sides().place(place).kind == AccessKind::read; }
 
   static constexpr std::size_t most_spots = 1 << 18; // beyond, races are faults of their own
-  using Keys = std::map<std::string, Gap>; // of spots
+  // Of a spot: the gap that says most, and by their lines those that are between the accesses of all instances.
+  using Lines = std::pair<SideId, SideId>;
+  struct Gaps {
+    Gap one;
+    std::map<Lines, Gap> common;
+  };
+  using Keys = std::map<std::string, Gaps>; // of spots
 
   // Those between the accesses of an instance, each behind one access or before one.
   std::vector<Spot> spots(std::size_t race, const Between::Found& found) const {
     std::vector<Spot> all;
     for (const Gap& gap : std::set<Gap>(found.gaps.begin(), found.gaps.end())) add(gap, all);
-    std::set<std::pair<std::string, Says>> known; // unrolled loops have many of one line
-    std::erase_if(all, [&](const Spot& spot) { return !known.emplace(spot.whole, says(spot.gap)).second; });
+    std::set<std::tuple<std::string, Says, Lines>> known; // unrolled loops have many of one line
+    std::erase_if(
+        all, [&](const Spot& spot) { return !known.emplace(spot.whole, says(spot.gap), lines_of(spot.gap)).second; });
     const Site& at = site(races_[race].first.place);
     if (!all.empty() || at.source.empty() || !same_line(races_[race].first.place, races_[race].second.place))
       return all;
@@ -132,14 +139,19 @@ class Grouping {
   void narrow(Keys& keys, const std::vector<Spot>& instance, const std::set<std::string>& at_fault) const {
     Keys here;
     for (const Spot& spot : instance) {
-      const auto [at, fresh] = here.emplace(at_fault.count(spot.own) ? spot.own : spot.whole, spot.gap);
-      if (!fresh && says(at->second) < says(spot.gap)) at->second = spot.gap;
+      const auto [at, fresh] = here.emplace(at_fault.count(spot.own) ? spot.own : spot.whole, Gaps{spot.gap, {}});
+      Gaps& gaps = at->second;
+      if (!fresh && says(gaps.one) < says(spot.gap)) gaps.one = spot.gap;
+      gaps.common.emplace(lines_of(spot.gap), spot.gap);
     }
     if (keys.empty()) return keys.swap(here);
     Keys left;
-    for (const auto& [key, gap] : here) {
+    for (auto& [key, gaps] : here) {
       const auto known = keys.find(key);
-      if (known != keys.end()) left.emplace(key, says(known->second) < says(gap) ? gap : known->second);
+      if (known == keys.end()) continue;
+      if (says(gaps.one) <= says(known->second.one)) gaps.one = known->second.one;
+      std::erase_if(gaps.common, [&](const auto& gap) { return !known->second.common.contains(gap.first); });
+      left.emplace(key, std::move(gaps));
     }
     if (!left.empty()) keys.swap(left);
   }
@@ -149,6 +161,8 @@ class Grouping {
                       [](const SourceFrame& x, const SourceFrame& y) { return x.line == y.line && x.file == y.file; });
   }
   bool one_line(const Gap& gap) const { return gap.before && same_line(gap.before, gap.behind); }
+  // Reads that follow each other the compiler may have put in either order.
+  bool at_write(const Gap& gap) const { return gap.before && (!reads(gap.before) || !reads(gap.behind)); }
   // Of one execution of a line, which reads before it writes.
   bool within_line(const Gap& gap) const { return one_line(gap) && reads(gap.before) && !reads(gap.behind); }
   // How much it says of where the barrier is to stand: two reads of a line may be of one execution, too.
@@ -204,10 +218,11 @@ class Grouping {
         return std::pair(keys_[a].size(), a) < std::pair(keys_[b].size(), b);
       });
       std::string best;
-      std::pair<std::ptrdiff_t, bool> most{0, false};
-      for (const auto& [key, gap] : keys_[narrowest]) {
+      std::tuple<std::ptrdiff_t, bool, bool> most{0, false, false};
+      for (const auto& [key, gaps] : keys_[narrowest]) {
         const auto has = [&](std::size_t race) { return keys_[race].contains(key); };
-        const std::pair here(std::count_if(left.begin(), left.end(), has), says(gap) != Says::perhaps);
+        const std::tuple here(std::count_if(left.begin(), left.end(), has), says(gaps.one) != Says::perhaps,
+                              at_write(gaps.one));
         if (here <= most) continue;
         most = here;
         best = key;
@@ -247,20 +262,26 @@ class Grouping {
     };
     const std::size_t first = *std::min_element(members.begin(), members.end(),
                                                 [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
-    std::set<std::pair<std::string, std::string>> gaps;
+    std::map<Lines, Gap> common = keys_[first].at(key).common;
     for (std::size_t race : members) {
       result_[race].first = first;
-      const Gap& gap = keys_[race].at(key);
-      if (gap.before && says(gap) != Says::perhaps) gaps.emplace(line(gap.before), line(gap.behind));
+      const std::map<Lines, Gap>& own = keys_[race].at(key).common;
+      std::erase_if(common, [&](const auto& gap) { return !own.contains(gap.first); });
     }
-    if (members.size() < 2 || gaps.empty()) return;
-    const auto& [before, behind] = *gaps.begin();
+    std::erase_if(common, [&](const auto& gap) { return !gap.second.before || says(gap.second) == Says::perhaps; });
+    const Gap& gap = common.size() == 1 ? common.begin()->second : keys_[first].at(key).one;
+    if (members.size() < 2 || !gap.before || says(gap) == Says::perhaps) return;
+    const std::string before = line(gap.before), behind = line(gap.behind);
     if (before.empty() || behind.empty()) return;
-    result_[first].where = gaps.size() == 1 && before != behind ? "between " + before + " and " + behind
-                           : key.starts_with("behind")          ? "each time behind " + before
-                                                                : "each time before " + behind;
+    result_[first].where = common.size() == 1 && before != behind ? "between " + before + " and " + behind
+                           : key.starts_with("behind")            ? "each time behind " + before
+                                                                  : "each time before " + behind;
   }
 
+  Lines lines_of(const Gap& gap) const {
+    const auto side = [&](PlaceId place) { return place ? detector_.sides().place(place).side : SideId{}; };
+    return {side(gap.before), side(gap.behind)};
+  }
   std::string line(PlaceId place) const {
     const SourceFrame* own = report::own_frame(site(place).source);
     return own ? own->file.substr(own->file.rfind('/') + 1) + ":" + std::to_string(own->line) : "";

@@ -117,6 +117,21 @@ TEST_F(MissingBarriers, OfALoopThatHasNone) {
   EXPECT_EQ(faults(analysis), Sizes{2});
   EXPECT_TRUE(says(analysis.races[0], "a barrier between a.cu:2 and a.cu:3 orders")) << analysis.races[0].why;
 }
+// Reads that the compiler has put in another order: between a write and what is read behind it, not between reads.
+TEST_F(MissingBarriers, OfALoopWhoseReadsAreMoved) {
+  const std::uint32_t factor = read(2, 0).site, r1 = read(1, 0).site, r2 = read(1, 0).site, w1 = write(3, 0).site,
+                      w2 = write(4, 0).site;
+  std::vector<Step> program;
+  for (std::uint64_t turn = 0; turn < 4; ++turn) {
+    const std::uint64_t from = turn % 2 * 1024, to = 1024 - from;
+    for (const Step& step : {Step{factor, 4096}, {r1, from}, {r2, from + 512}, {w1, to}, {w2, to + 512}})
+      program.push_back(step);
+  }
+  run(program);
+  const Analysis analysis = trace.analyze();
+  EXPECT_EQ(faults(analysis), Sizes{2});
+  EXPECT_TRUE(says(analysis.races[0], "a barrier between a.cu:4 and a.cu:2 orders")) << analysis.races[0].why;
+}
 // Threads that do so at once, which no barrier orders: one line that reads and writes.
 TEST_F(MissingBarriers, UpdatesOfOneLine) {
   const std::uint32_t launch = trace.launch(1, {1, 1, 1}, {64, 1, 1});
