@@ -259,6 +259,7 @@ class DeviceImpl final : public Device, public Environment {
   bool host_saw_ = false; // memory shared with the host changed: for advance()
   std::uint32_t host_stream_ = 0; // of what the host itself did; 0: none yet
   bool kernels_reach_host_ = false; // one was given an address of memory that host and device share
+  bool device_writes_there_ = false; // kernels that were, or sets
   // Operations before this were submitted before the last host function ended that was not alone.
   std::uint32_t callbacks_until_ = 0;
   std::set<std::uint32_t> functions_queued_; // not begun

@@ -289,8 +289,9 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
 
 // ---- what host and device see of each other's memory
 
+// Of kernels that reach such memory by addresses in other memory nothing is known.
 void DeviceImpl::expect_device_writes() {
-  if (!others_ && is_looked_at()) others_.emplace();
+  if (!others_ && is_looked_at() && device_writes_there_) others_.emplace();
 }
 
 // The calling thread is in here. Where no other has run, the device itself made what changed (kernels and sets do, in

@@ -105,6 +105,7 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
     data = launch->arguments.inlined;
     has_data = true;
     kernels_reach_host_ |= holds_shared_address(data);
+    device_writes_there_ |= kernels_reach_host_;
     launch->arguments = keep(data.data(), data.size());
     const engine::KernelInfo& info = *modules_.at(launch->module).code->module->kernel(launch->kernel);
     launch->static_shared = info.static_shared;
@@ -112,6 +113,8 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
     launch->instrumented = options_.sink && options_.record_accesses &&
                            (!options_.record_launch || options_.record_launch(launch->kernel, operation.launch));
   }
+  if (auto* set = std::get_if<trace::Set>(&operation.what))
+    device_writes_there_ |= Memory::in_shared_arena(set->destination.address);
   if (waited_for) {
     if (!operation.id) operation.id = next_operation_;
     begin_wait({trace::HostWait::Kind::operation, operation.id, operation.host_thread});
