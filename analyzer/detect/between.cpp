@@ -110,6 +110,8 @@ bool Between::access(const trace::AccessView& view) {
       kept_ += thread.steps.places.size() - from;
       if (!thread.cut && kept_ <= most_kept) *side.steps = thread.steps.from(from);
       side.of->met_some |= thread.met_some;
+      if (const auto last = last_barrier_.find(block->first); last != last_barrier_.end())
+        side.of->barrier = last->second;
       return true;
     });
   }
@@ -126,6 +128,7 @@ bool Between::record(trace::Record& record) {
     const order::OperationIndex operation = detector_.operation_of(r->launch);
     const auto block = by_block_.find(order::ThreadKey(operation, r->block, 0).block_bits());
     if (!operation || block == by_block_.end()) return true;
+    last_barrier_[block->first] = detector_.sides().site(r->module, r->site);
     for (auto& [number, warp] : block->second)
       for (auto& [lane, thread] : warp) {
         thread.met_some = false;
@@ -153,17 +156,27 @@ void Between::met_some(std::uint32_t launch, std::uint32_t number) {
     for (auto& [lane, thread] : lanes) thread.met_some = true;
 }
 
-// In the order of the source, where both are in one function: compilers move and copy code, so that PTX may have a read
-// in front of the write that the program has before it.
-bool Between::comes_before(PlaceId a, PlaceId b) const {
+// By the source, where both are in one function: below 0 where `a` has the lesser line.
+int Between::line_against(PlaceId a, PlaceId b) const {
   const std::vector<SourceFrame>&one = detector_.sides().place(a).site->source,
         &two = detector_.sides().place(b).site->source;
   auto i = one.rbegin(), j = two.rbegin(); // from the kernel inwards
   for (; i != one.rend() && j != two.rend(); ++i, ++j) {
     if (i->file != j->file || i->function != j->function) break;
-    if (i->line != j->line) return i->line < j->line;
+    if (i->line != j->line) return i->line < j->line ? -1 : 1;
   }
-  return a < b;
+  return 0;
+}
+
+// Compilers move and copy code, so that PTX may have a read in front of the write that the program has before it: lines
+// tell. What stands in front of the barrier that both have passed comes in a loop's next turn.
+bool Between::comes_before(PlaceId a, PlaceId b, PlaceId barrier) const {
+  if (barrier) {
+    const bool a_again = line_against(a, barrier) < 0, b_again = line_against(b, barrier) < 0;
+    if (a_again != b_again) return b_again;
+  }
+  const int lines = line_against(a, b);
+  return lines ? lines < 0 : a < b;
 }
 
 Between::Found Between::between(const Instance& instance) const {
@@ -186,7 +199,7 @@ Between::Found Between::between(const Instance& instance) const {
       } else if (second_ahead && !first_ahead) {
         add(before->second, j, two, gaps);
       } else if (behind == in_first.end() && before == in_second.end() && i + 1 == one.size() && j + 1 == two.size()) {
-        gaps = comes_before(first.first, second.first) ? across(one, two) : across(two, one);
+        gaps = comes_before(first.first, second.first, instance.barrier) ? across(one, two) : across(two, one);
       }
       if (!gaps.empty() && (found.gaps.empty() || gaps.size() < found.gaps.size())) found.gaps = std::move(gaps);
     }

@@ -61,6 +61,7 @@ class Between final : public trace::RecordVisitor {
     Touch first, second;
     Steps before_first, before_second; // what each thread did, its own access at the end
     bool met_some = false; // so that not all that they did is unordered
+    PlaceId barrier = 0; // the block's last full one before them
     bool one_block() const { return first.thread.block_bits() == second.thread.block_bits(); }
   };
   struct Thread {
@@ -79,13 +80,15 @@ class Between final : public trace::RecordVisitor {
   using Warp = std::map<unsigned, Thread>; // by lane
   void follow(Instance& instance);
   Found between(const Instance& instance) const;
-  bool comes_before(PlaceId a, PlaceId b) const;
+  bool comes_before(PlaceId a, PlaceId b, PlaceId barrier) const;
+  int line_against(PlaceId a, PlaceId b) const;
   void met_some(std::uint32_t launch, std::uint32_t block);
 
   const Detector& detector_;
   order::Stamp now_ = 0;
   std::vector<std::vector<Instance>> instances_; // by race
   std::unordered_map<std::uint64_t, std::map<unsigned, Warp>> by_block_; // ThreadKey::block_bits
+  std::unordered_map<std::uint64_t, PlaceId> last_barrier_; // of blocks
   std::set<PlaceId> barriers_;
   std::size_t kept_ = 0;
   bool torn_ = false;

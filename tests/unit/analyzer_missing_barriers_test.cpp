@@ -96,6 +96,24 @@ TEST_F(MissingBarriers, ReadsThatTheCodeHasBeforeTheWrites) {
   EXPECT_TRUE(says(analysis.races[0], "a barrier each time before a.cu:19 orders 1 more race of the same fault"))
       << analysis.races[0].why;
 }
+// One warp goes on with what the others have left, and they with the next turn: the barrier is missing where the loop
+// ends.
+TEST_F(MissingBarriers, OfALoopBetweenThreadsThatTookDifferentWays) {
+  const Step look = read(1, 2048), leave = write(2, 0), b = barrier(3), take = read(4, 0), give = write(5, 2048);
+  const std::uint32_t launch = trace.launch(1, {1, 1, 1}, {64, 1, 1});
+  const auto perform = [&](std::uint32_t thread, std::initializer_list<Step> steps) {
+    for (const Step& step : steps) trace.access(launch, 0, thread, step.site, step.array);
+  };
+  perform(32, {look, leave});
+  trace.block_barrier(launch, 0, b.site);
+  perform(32, {look, leave});
+  perform(0, {take, give});
+  trace.end_launch(launch);
+  const Analysis analysis = trace.analyze();
+  EXPECT_EQ(faults(analysis), Sizes{2});
+  EXPECT_TRUE(says(analysis.races[0], "a barrier each time before a.cu:1 orders 1 more race of the same fault"))
+      << analysis.races[0].why;
+}
 // The barrier at a loop's end: what is written in one turn is read in the next.
 TEST_F(MissingBarriers, OfALoop) {
   const Step w1 = write(2, 0), w2 = write(3, 1024), r1 = read(1, 0), r2 = read(1, 1024), b = barrier(4);
