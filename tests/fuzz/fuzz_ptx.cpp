@@ -1,8 +1,10 @@
-// Fuzz target: PTX text. Whatever parses must print back byte for byte and go through flow, liveness, sites and polls.
+// Fuzz target: PTX text. Whatever parses must print back byte for byte and go through flow, liveness, sites, polls and
+// flagged reads.
 #include <cstdint>
 #include <string>
 
 #include "tests/fuzz/ptx_fuzz_targets.h"
+#include "tracer/ptx/flagged_reads.h"
 #include "tracer/ptx/flow.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/ptx/polls.h"
@@ -32,8 +34,10 @@ int fuzz_ptx(const std::uint8_t* data, std::size_t size) {
   }
   ptx::SiteTable table = ptx::site_table(*module);
   for (std::size_t i = 0; i < table.sites.size(); ++i) DEADHEAT_CHECK(table.sites[i].id == i);
-  for (const auto& [site, kind] : ptx::polls(*module, table))
-    DEADHEAT_CHECK(site < table.sites.size() && kind != Polls::unknown);
+  const std::map<std::uint32_t, Polls> polls = ptx::polls(*module, table);
+  for (const auto& [site, kind] : polls) DEADHEAT_CHECK(site < table.sites.size() && kind != Polls::unknown);
+  for (const auto& [site, read] : ptx::flagged_reads(*module, table, polls))
+    DEADHEAT_CHECK(site < table.sites.size() && read.data && !(read.data >> table.sites[site].elements));
   return 0;
 }
 
