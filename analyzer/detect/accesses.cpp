@@ -203,6 +203,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
     filter_.weak(as_warp);
     return;
   }
+  if (pass_ == Pass::refills) return comes_to(warp, access.mask, access.module, access.site);
   MemoryAccess one;
   one.place = place;
   one.stamp = now_;
@@ -268,6 +269,11 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
   strong.unused = site.outcome_unused;
   const std::uint32_t elements = strong_count(site);
   const order::Stamp begin = now_;
+  if (pass_ == Pass::refills) {
+    strong.ordering = Ordering::acq_rel;
+    strong.scope = Scope::sys;
+    if (lanes_untold_) causality_.warp_barrier(operation, all.warp.block, all.warp.warp & 31, ~0u, now_);
+  }
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
@@ -323,6 +329,7 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
     strong.order_last = values[i].order_last;
     access.stored = site.access != AccessKind::atomic || strong.writes;
     access.digest = lane.digest;
+    if (pass_ == Pass::refills) comes_to(all.warp, 1u << lane.lane, all.module, all.site, memory, lane.address);
     PartFindings* const mine =
         active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
     if (full_) leave_out(memory, lane.address, width);
@@ -341,6 +348,12 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
                          lane.address, strong.location.address);
       continues[e] = causality_.strong_access(strong, now_);
     });
+    if (pass_ == Pass::refills) {
+      access.address = lane.address;
+      refill({memory, access, elements, strong.writes ? values[i].written : values[i].read, values[i].order_first,
+              values[i].order_last});
+      continue;
+    }
     for (unsigned e = 0; e < elements && looks; ++e) {
       access.address = lane.address + std::uint64_t(e) * strong.bytes;
       access.continues = continues[e];

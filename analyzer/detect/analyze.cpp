@@ -223,6 +223,7 @@ class LogSource final : public Source {
       }
     }
   }
+  ptx::FlaggedReads flagged(const trace::Module& module) const { return outcomes_.flagged(module); }
   // Those that were played, by id; without sites.
   std::map<std::uint32_t, trace::Module> modules() const {
     std::lock_guard lock(mutex_);
@@ -340,6 +341,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   find.jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
   if (options.memory_limit) share_out(options.memory_limit, find);
   find.progress = options.progress;
+  find.flagged = [&](const trace::Module& module) { return source.flagged(module); };
   Findings findings = find_races(source, find);
   const Detector& detector = *findings.detector;
   blur_races(source, text, findings);

@@ -16,14 +16,17 @@ bool Detector::steers_wait_loop(const MemoryAccess& access) const {
   return !known_wait_loops_ || !known_wait_loops_->walks(place.looping);
 }
 
+bool Detector::are_to_be_ordered(const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) const {
+  const order::OperationIndex one = first.thread.operation(), other = second.thread.operation();
+  return overlap.memory || one == other ||
+         !(operations_.handed_over(one, other, overlap.address) || operations_.frees_unused(one, other));
+}
+
 void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
-  if (!overlap.memory && first.thread.operation() != second.thread.operation() &&
-      (operations_.handed_over(first.thread.operation(), second.thread.operation(), overlap.address) ||
-       operations_.frees_unused(first.thread.operation(), second.thread.operation())))
-    return;
-  const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
-  PartFindings& found = part(overlap.memory, overlap.address);
+  if (!are_to_be_ordered(first, second, overlap)) return;
   if (kind == Conflict::atomics) {
+    const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
+    PartFindings& found = part(overlap.memory, overlap.address);
     if (a.float_add) ++found.order_dependent[first.place];
     if (b.float_add && second.place != first.place) ++found.order_dependent[second.place];
     return;
@@ -34,6 +37,13 @@ void Detector::conflict(Conflict kind, const MemoryAccess& first, const MemoryAc
     if (known_wait_loops_ && known_wait_loops_->polled(overlap.memory, overlap.address)) return;
     race_class = RaceClass::strong;
   }
+  race(race_class, first, second, overlap);
+}
+
+void Detector::race(RaceClass race_class, const MemoryAccess& first, const MemoryAccess& second,
+                    const Overlap& overlap) {
+  const Place &a = sides_.place(first.place), &b = sides_.place(second.place);
+  PartFindings& found = part(overlap.memory, overlap.address);
   operations_.keep(first.thread.operation());
   operations_.keep(second.thread.operation());
   RaceLevel level = RaceLevel::global;
@@ -131,6 +141,10 @@ bool Detector::looks_for(const MemoryAccess& read, const MemoryAccess& write) co
 
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
+  if (pass_ == Pass::refills)
+    return "the reader waits for the flag in the vector, and takes the data beside it: the slot must not be written "
+           "again before the writer knows that it has been read, and nothing that the reader does behind the read "
+           "tells it so";
   if (first.ordering == Ordering::nc || second.ordering == Ordering::nc) {
     const Site* const site = sides_.place((first.writes() ? second : first).place).site;
     const std::string read =

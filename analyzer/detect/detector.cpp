@@ -42,7 +42,11 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       shadow_(causality_, sides_, suspects, active_,
               [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
                 conflict(kind, first, second, overlap);
-              }) {
+              }),
+      flagged_reads_of_(setup.flagged),
+      refills_(causality_, [this](const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
+        if (are_to_be_ordered(first, second, overlap)) race(RaceClass::strong, first, second, overlap);
+      }) {
   if (setup.several_devices) operations_.expect_several_devices();
 }
 
@@ -84,9 +88,11 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
   if (block) {
     filter_.forget_shared(*block);
     shadow_.forget_shared(*block);
+    refills_.forget(*block);
   } else {
     filter_.forget_shared(operation);
     shadow_.forget_shared(operation);
+    refills_.forget(operation);
   }
 }
 
@@ -97,6 +103,7 @@ void Detector::forget_shared(OperationIndex operation, const ThreadKey* block) {
 // Launches that were submitted may have begun in between, and threads of theirs may have come to a barrier.
 void Detector::missing() {
   causality_.missing(++gaps_ > most_gaps ? ~Stamp(0) : now_);
+  refills_.missing();
   if (gaps_ > most_gaps) return;
   operations_.missing();
   seen_since_.clear();
@@ -114,11 +121,13 @@ void Detector::record(trace::Record& record) {
   const std::uint64_t contradictions = consistency_.hiding();
   consistency_.record(record);
   if (consistency_.hiding() != contradictions) missing();
+  if (pass_ == Pass::refills) follow(record);
   std::visit(
       [&](auto& r) {
         using T = std::decay_t<decltype(r)>;
         if constexpr (std::is_same_v<T, trace::Module>) {
           sides_.module(r);
+          if (flagged_reads_of_) flagged_.try_emplace(r.id, flagged_reads_of_(r));
           for (const Site& site : r.sites) {
             if (!site.outcome_unused) continue;
             site.kind == SiteKind::access ? causality_.unused_reads() : causality_.unused_tests();
@@ -301,6 +310,7 @@ void Detector::new_owner(std::uint64_t address, std::uint64_t bytes) {
   }
   filter_.forget_range(address, bytes);
   shadow_.forget_range(address, bytes);
+  refills_.forget_range(address, bytes);
 }
 
 void Detector::heap_block(const trace::HeapBlock& block) {

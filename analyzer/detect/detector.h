@@ -3,7 +3,8 @@
 // Every worker is fed all batches of a log and applies all synchronization to an order::Causality of its own; it looks
 // at accesses to the parts of memory that it was given. In the first pass it gives them to Filter, which finds the
 // words that a race may touch. In the second it gives those of such words to Shadow and collects the conflicts that
-// nothing orders by pairs of sides. find.h does all that, with as many workers as there are cores.
+// nothing orders by pairs of sides. Where there are flagged reads a third pass gives them to Refills. find.h does all
+// that, with as many workers as there are cores.
 //
 // When its memory runs short it gives parts up, together with what it found out about them; somebody has to look at
 // them in another go.
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,6 +27,7 @@
 #include "analyzer/detect/consistency.h"
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/findings.h"
+#include "analyzer/detect/refills.h"
 #include "analyzer/detect/shadow.h"
 #include "analyzer/detect/sides.h"
 #include "analyzer/detect/wait_loops.h"
@@ -42,7 +45,8 @@ inline order::ThreadKey key_of(order::OperationIndex operation, const trace::War
 
 class Detector {
  public:
-  enum class Pass : std::uint8_t { filter, pairs };
+  using Flagged = std::function<ptx::FlaggedReads(const trace::Module&)>;
+  enum class Pass : std::uint8_t { filter, pairs, refills }; // the last one by one worker
   struct Setup {
     Pass pass = Pass::filter;
     unsigned worker = 0;                  // whose lists of a batch to play
@@ -52,6 +56,7 @@ class Detector {
     bool everything_to_all = false;       // Routing::everything_to_all
     const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
     bool several_devices = false;          // from the start: there are launches of several
+    Flagged flagged;
     std::uint32_t most_operations = order::largest_operation; // that are looked at
   };
   // The first pass fills `suspects`, the second reads them.
@@ -70,6 +75,9 @@ class Detector {
   bool unexpected_device() const { return covers_device_ && operations_.several_devices(); }
   // Blocks use the shared memory of others of their cluster.
   bool peers() const { return peers_; }
+  // Of the first pass: there are vectors that carry data beside a flag.
+  bool flagged_reads() const;
+  std::uint64_t refills_left_out() const { return refills_.left_out(); }
   const WaitLoops& wait_loops() const { return wait_loops_; }
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return shadow_.uncertain(); }
 
@@ -132,6 +140,13 @@ class Detector {
   }
 
   void conflict(Conflict conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
+  bool are_to_be_ordered(const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) const;
+  void race(RaceClass race_class, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap);
+  // Of the third pass.
+  void comes_to(const trace::Warp& warp, std::uint32_t mask, std::uint32_t module, std::uint32_t site,
+                std::uint64_t memory = 0, std::uint64_t address = Refills::nowhere);
+  void refill(const Refills::Vector& vector);
+  void follow(trace::Record& record);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const;
   bool issue_unordered(const MemoryAccess& first, const MemoryAccess& second) const;
@@ -183,6 +198,7 @@ class Detector {
   Partitions active_;
   bool all_active_; // of those that are the worker's
   bool full_ = false, strays_ = false, peers_ = false, covers_device_ = false;
+  bool lanes_untold_ = false; // that lanes of a warp exchange values is in no record
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;
   order::OperationClocks operations_;
@@ -191,6 +207,9 @@ class Detector {
   Filter filter_;
   std::array<std::uint32_t, Filter::slots> bring_bytes_{}; // of a lane of what is brought nearer, by slot
   Shadow shadow_;
+  const Flagged flagged_reads_of_; // of a module; empty: none are known
+  std::map<std::uint32_t, ptx::FlaggedReads> flagged_; // by module
+  Refills refills_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;
   std::uint64_t unknown_ = 0, gaps_ = 0, hiding_ = 0, operations_left_out_ = 0;

@@ -43,7 +43,17 @@ class Finder {
     findings.unknown = findings.detector->unknown() + first.findings.unknown;
     findings.order_dependent = first.findings.order_dependent;
     findings.additions = first.findings.additions;
-    if (suspects_.empty()) return findings;
+    const bool flagged = findings.detector->flagged_reads();
+    if (!suspects_.empty()) name_races(findings);
+    if (flagged) find_refills(findings);
+    findings.races = ranked(races_);
+    for (const auto& [key, race] : races_.races) uncertain_.erase({key.a, key.b});
+    findings.uncertain = uncertain_.size();
+    return findings;
+  }
+
+ private:
+  void name_races(Findings& findings) {
     const WaitLoops wait_loops = findings.detector->wait_loops();
     const auto launches = findings.detector->take_launches();
     findings.detector.reset();
@@ -51,20 +61,26 @@ class Finder {
     findings.detector = std::move(second.detector);
     for (const auto& [place, count] : second.findings.order_dependent) findings.order_dependent[place] += count;
     findings.unchecked += second.findings.unchecked;
-    findings.races = ranked(second.findings);
-    for (const auto& [key, race] : second.findings.races) uncertain_.erase({key.a, key.b});
-    findings.uncertain = uncertain_.size();
-    return findings;
+    races_ = std::move(second.findings);
   }
 
- private:
+  // All of memory at once: what is remembered are reads of slots, of which there are few. Nothing else is suspect.
+  void find_refills(Findings& findings) {
+    workers_ = 1;
+    PassResult third = pass(Detector::Pass::refills, nullptr, nullptr, findings);
+    findings.unchecked += third.detector->refills_left_out();
+    findings.detector->know_of_findings(*third.detector);
+    merge(races_, third.findings);
+  }
+
   PassResult pass(Detector::Pass pass, const WaitLoops* wait_loops,
                   const order::IdTable<order::OperationIndex>* launches, Findings& findings) {
     PassResult result;
     std::vector<PartFindings> parts(partitions);
     Partitions left;
     left.set();
-    const char* what = pass == Detector::Pass::filter ? "looking for races" : "naming races";
+    static constexpr const char* names[] = {"looking for races", "naming races", "looking for slots written too early"};
+    const char* what = names[std::size_t(pass)];
     while (left.any()) {
       std::vector<std::unique_ptr<Detector>> detectors;
       std::vector<Suspects> found(workers_);
@@ -81,8 +97,9 @@ class Finder {
         setup.everything_to_all = everything_to_all_;
         setup.wait_loops = wait_loops;
         setup.several_devices = several_devices_;
+        setup.flagged = options_.flagged;
         setup.most_operations = options_.most_operations;
-        Suspects& suspects = pass == Detector::Pass::filter ? found[worker] : suspects_;
+        Suspects& suspects = pass == Detector::Pass::pairs ? suspects_ : found[worker];
         detectors.push_back(std::make_unique<Detector>(suspects, setup));
         consumers.push_back([&detector = *detectors.back(), &stamps, &played, worker](const Batch& batch) {
           detector.play(batch);
@@ -146,6 +163,7 @@ class Finder {
   std::uint64_t limit_ = 0;
   bool everything_to_all_ = false, several_devices_ = false;
   Suspects suspects_;
+  PartFindings races_;
   std::set<std::pair<SideId, SideId>> uncertain_;
 };
 

@@ -31,6 +31,7 @@ struct FindOptions {
   std::uint64_t piece_bytes = Routing{}.piece_bytes;
   std::uint32_t most_operations = order::largest_operation; // that are looked at
   Progress progress;
+  Detector::Flagged flagged;
 };
 
 struct Findings {

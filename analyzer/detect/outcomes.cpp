@@ -49,7 +49,9 @@ Outcomes::Found found_in(const std::string& text, const trace::Module& module) {
   if (!has_sites_of(table, module)) return {};
   Outcomes::Found found;
   if (has_unused(module)) found.unused = ptx::unused_outcomes(*parsed, table);
-  if (has_polls(module)) found.polls = ptx::polls(*parsed, table);
+  if (!has_polls(module)) return found;
+  found.polls = ptx::polls(*parsed, table);
+  found.flagged = ptx::flagged_reads(*parsed, table, found.polls);
   return found;
 }
 
@@ -64,6 +66,12 @@ void Outcomes::mark(trace::Module& module) {
     if (site < module.sites.size()) module.sites[site].outcome_unused = true;
   for (const auto& [site, polls] : found->second.polls)
     if (site < module.sites.size()) module.sites[site].polls = polls;
+}
+
+ptx::FlaggedReads Outcomes::flagged(const trace::Module& module) {
+  std::lock_guard lock(mutex_);
+  const auto found = found_.find(module.image);
+  return found == found_.end() || module.kind != trace::Module::Kind::ptx ? ptx::FlaggedReads{} : found->second.flagged;
 }
 
 std::set<std::uint32_t> unused_atomics(const ModuleText& text, const trace::Module& module) {

@@ -1,5 +1,5 @@
 // What threads do with the outcomes of tests of mbarriers' phases and of strong reads, from the modules' PTX:
-// Site::outcome_unused and Site::polls.
+// Site::outcome_unused and Site::polls, and which reads are flagged ones.
 //
 // Thread-safety: safe; each module is parsed once.
 #pragma once
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "deadheat/trace.h"
+#include "tracer/ptx/flagged_reads.h"
 
 namespace deadheat::detect {
 
@@ -22,10 +23,12 @@ class Outcomes {
   explicit Outcomes(ModuleText text) : text_(std::move(text)) {}
   // Where the PTX is not to be had, or has other sites, none is marked.
   void mark(trace::Module& module);
+  ptx::FlaggedReads flagged(const trace::Module& module); // of one that was marked
 
   struct Found { // of a module: sites
     std::set<std::uint32_t> unused;
     std::map<std::uint32_t, Polls> polls;
+    ptx::FlaggedReads flagged;
   };
 
  private:

@@ -36,6 +36,7 @@ class WaitLoops {
     auto found = loops_.find(place);
     return found != loops_.end() && found->second.walks;
   }
+  bool executed(PlaceId place) const { return loops_.count(place) != 0; }
   // Does a wait loop read the word?
   bool polled(std::uint64_t memory, std::uint64_t address) const {
     for (const auto& [place, loop] : loops_) {

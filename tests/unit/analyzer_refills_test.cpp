@@ -1,0 +1,174 @@
+// Slots of data beside a flag that are written again: before or behind their reader's last look.
+#include "analyzer_traces.h"
+
+namespace deadheat {
+namespace {
+
+using namespace test;
+
+// Block 1 waits for a flag in the second half of a pair, and takes the first half; block 0 writes pairs.
+class Refills : public ::testing::Test {
+ protected:
+  Refills() {
+    trace.kernel(
+        "L: ld.volatile.global.v2.u32 {%r1, %r2}, [%rd1];\n" // 0
+        "setp.ne.u32 %p1, %r2, %r3;\n@%p1 bra L;\n"
+        "st.global.u32 [%rd2], %r1;\n" // 1
+        "bar.sync 0;\n" // 2
+        "st.volatile.global.u32 [%rd3], %r3;\n" // 3
+        "H: ld.volatile.global.u32 %r4, [%rd3];\n" // 4
+        "setp.lt.u32 %p3, %r4, %r3;\n@%p3 bra H;\n"
+        "st.volatile.global.v2.u32 [%rd1], {%r4, %r3};\n" // 5
+        "vote.sync.any.pred %p2, %p1, -1;"); // 6
+    launch = trace.launch();
+  }
+  static std::uint64_t pair(std::uint64_t data, std::uint64_t flag) { return flag << 32 | data; }
+  void look(std::uint64_t data, std::uint64_t flag, std::uint32_t thread = 0) {
+    trace.access(launch, 1, thread, 0, slot, 0, pair(data, flag));
+  }
+  void fill(std::uint64_t data, std::uint64_t flag) {
+    trace.access(launch, 0, 0, 5, slot, std::uint32_t(data), 0, pair(data, flag));
+  }
+  void use(std::uint32_t thread = 0) { trace.access(launch, 1, thread, 1, memory + 512 + 4 * thread); }
+  void tell(std::uint32_t thread = 0) { trace.access(launch, 1, thread, 3, head, 1, 0, 1); }
+  void hear() { trace.access(launch, 0, 0, 4, head, 0, 1); }
+  std::size_t races() {
+    trace.end_launch(launch);
+    const Analysis analysis = trace.analyze();
+    for (const Race& race : analysis.races) {
+      EXPECT_EQ(race.race_class, RaceClass::strong);
+      EXPECT_EQ(race.first.name.site, 0u);
+      EXPECT_EQ(race.second.name.site, 5u);
+      EXPECT_EQ(race.address, slot); // the data, not the flag
+      EXPECT_EQ(race.bytes, 4u);
+      EXPECT_NE(race.why.find("waits for the flag in the vector"), std::string::npos) << race.why;
+    }
+    return analysis.races.size();
+  }
+
+  static constexpr std::uint64_t slot = memory, head = memory + 256;
+  LittleTrace trace;
+  std::uint32_t launch = 0;
+};
+
+TEST_F(Refills, ComeBehindTheLastLook) {
+  look(0, 0), fill(5, 1), look(5, 1), use();
+  fill(6, 2);
+  EXPECT_EQ(races(), 1u);
+}
+
+TEST_F(Refills, WaitForWhatTheReaderTells) {
+  look(0, 0), fill(5, 1), look(5, 1), use();
+  tell(), hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, AreToldTooEarly) {
+  look(0, 0), fill(5, 1);
+  tell();
+  look(5, 1), use();
+  hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 1u);
+}
+
+TEST_F(Refills, WhatWasSeenInBetweenDoesNotMatter) {
+  look(0, 0), fill(4, 0), look(4, 0), fill(5, 1), look(5, 1), use();
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, ALookThatWasNotTheLastOneDoesNotMatter) {
+  look(0, 0), fill(5, 1), look(5, 1), fill(6, 2), look(6, 2), use();
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, LeaveTheDataAsTheyAre) {
+  look(0, 0), fill(5, 1), look(5, 1), use();
+  fill(5, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, TheLastReadOfAThreadThatEnds) { // at no place where the flag must have been found
+  look(0, 0), fill(5, 1), look(5, 1);
+  trace::ThreadExit exit;
+  exit.warp = {launch, 1, 0};
+  exit.mask = 1;
+  trace.add(exit);
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+// Lane 0 tells for lane 1.
+TEST_F(Refills, NothingOrdersLanes) {
+  look(0, 0, 1), fill(5, 1), look(5, 1, 1), use(1);
+  tell(0), hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 1u);
+}
+
+TEST_F(Refills, AVoteOrdersThem) {
+  look(0, 0, 1), fill(5, 1), look(5, 1, 1), use(1);
+  trace::WarpValue vote;
+  vote.warp = {launch, 1, 0};
+  vote.module = 1;
+  vote.site = 6;
+  vote.mask = 3;
+  trace.add(vote);
+  tell(0), hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, WhereNobodyRecordsVotesLanesCountAsOrdered) {
+  trace.device_kind = "gpu";
+  look(0, 0, 1), fill(5, 1), look(5, 1, 1), use(1);
+  tell(0), hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, ThreadsOfABlockTellBehindABarrier) {
+  look(0, 0, 40), fill(5, 1), look(5, 1, 40);
+  trace.block_barrier(launch, 1, 2);
+  tell(0), hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, ThreadsOfABlockTellWithoutABarrier) {
+  look(0, 0, 40), fill(5, 1), look(5, 1, 40), use(40);
+  tell(0), hear();
+  fill(6, 2);
+  EXPECT_EQ(races(), 1u);
+}
+
+TEST_F(Refills, MemoryOfANewOwner) {
+  look(0, 0), fill(5, 1), look(5, 1), use();
+  trace.allocate(2, memory, 1 << 16);
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, RecordsThatAreMissing) {
+  look(0, 0), fill(5, 1), look(5, 1);
+  trace.gap();
+  use();
+  fill(6, 2);
+  EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, OfManyReaders) {
+  trace.jobs = 3;
+  for (std::uint32_t t = 0; t < 64; ++t) look(0, 0, t);
+  fill(5, 1);
+  for (std::uint32_t t = 0; t < 64; ++t) look(5, 1, t), use(t);
+  fill(6, 2);
+  trace.end_launch(launch);
+  const Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].occurrences, 64u);
+}
+
+} // namespace
+} // namespace deadheat
