@@ -270,6 +270,7 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
   const std::uint32_t elements = strong_count(site);
   const order::Stamp begin = now_;
   if (pass_ == Pass::refills) {
+    if (site.access == AccessKind::atomic ? !refills_.exchange(all.count) : refills_.cut()) return;
     strong.ordering = Ordering::acq_rel;
     strong.scope = Scope::sys;
     if (lanes_untold_) causality_.warp_barrier(operation, all.warp.block, all.warp.warp & 31, ~0u, now_);

@@ -77,7 +77,7 @@ class Detector {
   bool peers() const { return peers_; }
   // Of the first pass: there are vectors that carry data beside a flag.
   bool flagged_reads() const;
-  std::uint64_t refills_left_out() const { return refills_.left_out(); }
+  const Refills& refills() const { return refills_; }
   const WaitLoops& wait_loops() const { return wait_loops_; }
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return shadow_.uncertain(); }
 

@@ -68,7 +68,8 @@ class Finder {
   void find_refills(Findings& findings) {
     workers_ = 1;
     PassResult third = pass(Detector::Pass::refills, nullptr, nullptr, findings);
-    findings.unchecked += third.detector->refills_left_out();
+    findings.unchecked += third.detector->refills().left_out();
+    findings.refills_cut = third.detector->refills().cut();
     findings.detector->know_of_findings(*third.detector);
     merge(races_, third.findings);
   }

@@ -44,6 +44,14 @@ class Refills {
   void next(const Next& next);
   void ends(order::ThreadKey lane0, std::uint32_t mask); // of threads
   void missing() { warps_.clear(); } // records, here
+  // Of atomic operations, each of which hands on all that was known to the one before it, only so many can be followed.
+  // False: from here on nothing is looked at.
+  bool exchange(std::uint32_t lanes) {
+    exchanges_ += lanes;
+    if (exchanges_ > most_exchanges) warps_.clear(), slots_.clear();
+    return !cut();
+  }
+  bool cut() const { return exchanges_ > most_exchanges; }
   // The flagged read of a site of `module`; next() has been told of it.
   void read(const Vector& vector, std::uint32_t module, const ptx::FlaggedRead& flagged);
   void write(const Vector& vector);
@@ -57,6 +65,7 @@ class Refills {
 
  private:
   static constexpr std::uint64_t slot_bytes = 32; // a vector lies in one; of a damaged trace, in two
+  static constexpr std::uint64_t most_exchanges = 1 << 14; // some seconds
   static constexpr std::size_t most_of_slot = 1 << 12, most_of_all = 1 << 21;
   struct Waiting { // a read that may have been the last one
     Vector vector;
@@ -79,6 +88,7 @@ class Refills {
   std::unordered_map<std::uint64_t, std::map<unsigned, std::vector<Waiting>>> warps_; // by the key of lane 0; by lane
   std::map<std::uint64_t, Slots> slots_; // by memory
   std::size_t taken_ = 0;
+  std::uint64_t exchanges_ = 0;
   std::uint64_t left_out_ = 0;
 };
 

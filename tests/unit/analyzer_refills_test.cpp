@@ -19,7 +19,8 @@ class Refills : public ::testing::Test {
         "H: ld.volatile.global.u32 %r4, [%rd3];\n" // 4
         "setp.lt.u32 %p3, %r4, %r3;\n@%p3 bra H;\n"
         "st.volatile.global.v2.u32 [%rd1], {%r4, %r3};\n" // 5
-        "vote.sync.any.pred %p2, %p1, -1;"); // 6
+        "vote.sync.any.pred %p2, %p1, -1;\n" // 6
+        "atom.global.add.u32 %r5, [%rd4], 1;"); // 7
     launch = trace.launch();
   }
   static std::uint64_t pair(std::uint64_t data, std::uint64_t flag) { return flag << 32 | data; }
@@ -156,6 +157,23 @@ TEST_F(Refills, RecordsThatAreMissing) {
   use();
   fill(6, 2);
   EXPECT_EQ(races(), 0u);
+}
+
+TEST_F(Refills, BehindVeryManyAtomicOperations) { // nothing is looked at, which is said
+  for (const std::uint32_t count : {16384u, 16385u}) {
+    LittleTrace begun = trace;
+    for (std::uint32_t i = 0; i < count; ++i) trace.access(launch, 2, i % 64, 7, memory + 1024, 1, i, i + 1);
+    look(0, 0), fill(5, 1), look(5, 1), use();
+    fill(6, 2);
+    trace.end_launch(launch);
+    const Analysis analysis = trace.analyze();
+    EXPECT_EQ(analysis.races.size(), count == 16384 ? 1u : 0u);
+    const bool said = std::any_of(analysis.warnings.begin(), analysis.warnings.end(), [](const std::string& line) {
+      return line.find("the first 16384 atomic operations only") != std::string::npos;
+    });
+    EXPECT_EQ(said, count != 16384);
+    trace = begun;
+  }
 }
 
 TEST_F(Refills, OfManyReaders) {
