@@ -89,8 +89,8 @@ FlagTests::Elements FlagTests::ambiguous() const {
 // Of one that is zero where either is.
 Says FlagTests::both(const Operand& a, const Says& one, const Operand& b, const Says& other) const {
   Says says{one.from | other.from, one_of(one.zero, other.zero), one.other | other.other, 0, 0};
-  if (lanes_differ_in(a, one)) says.zero_somewhere |= other.zero | other.zero_somewhere;
-  if (lanes_differ_in(b, other)) says.zero_somewhere |= one.zero | one.zero_somewhere;
+  if (lanes_differ_in(a, one) && other.zero != impossible) says.zero_somewhere |= other.zero | other.zero_somewhere;
+  if (lanes_differ_in(b, other) && one.zero != impossible) says.zero_somewhere |= one.zero | one.zero_somewhere;
   return says;
 }
 
