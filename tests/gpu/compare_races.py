@@ -6,7 +6,8 @@
 TRACES holds one trace a program, named NAME.racy or NAME.fixed. Each is analyzed, and its races are compared with
 NAME.expected.json as sets of (level, class, kind, sides): verdicts are replay's. A race that has a "gpu" there, which
 says why, may be missing, or be a possible one of opaque kernels; where it is not, that is said. A twin that has a "gpu"
-there may show possible races besides. Prints a line for each that differs, and ends in
+there may show possible races besides, and one that has "on_gpu" shows the races named there, for the reason that is said.
+Prints a line for each that differs, and ends in
 `N passed, N failed`. Exit status: 0 none failed, 1 some did.
 """
 import argparse
@@ -60,6 +61,10 @@ def main():
         with open(os.path.splitext(source)[0] + ".expected.json") as text:
             expectation = json.load(text)
         races = expectation.get(twin, {}).get("races", [])
+        on_gpu = expectation.get(twin, {}).get("on_gpu")
+        if on_gpu:
+            races = on_gpu["races"]
+            print("  %s: others than on the embedded device: %s" % (name, on_gpu["why"]))
         expected = {key_of(race) for race in races}
         excused = {key_of(race): race["gpu"] for race in races if "gpu" in race}
         blurred = expectation.get(twin, {}).get("gpu")
