@@ -3,10 +3,10 @@
 // operations have nothing to do with it.
 #include "check.h"
 
-constexpr int threads = 64, nodes = 256, rounds = 2;
+constexpr int threads = 64, nodes = 256, values = 128, rounds = 2;
 
 __global__ void relax(const int* in, int* distance, int* out) {
-  __shared__ int queue[threads * rounds], length;
+  __shared__ int queue[values * rounds], length;
   unsigned t = threadIdx.x;
   if (t == 0) length = 0;
   __syncthreads();
@@ -17,7 +17,7 @@ __global__ void relax(const int* in, int* distance, int* out) {
     __syncthreads();
 #endif
     for (unsigned i = t; i < nodes; i += threads) {
-      if (atomicMin(distance + in[i], in[i] * 3 - round) > in[i] * 3 - round && i < threads) {
+      if (atomicMin(distance + in[i], in[i] * 3 - round) > in[i] * 3 - round) {  // once for each value
         int at = atomicAdd(&length, 1);  // @B
         queue[at] = i;
       }
@@ -29,7 +29,7 @@ __global__ void relax(const int* in, int* distance, int* out) {
 
 int main() {
   int* in = to_device(numbers(nodes));
-  std::vector<int> far(128, 1000);
+  std::vector<int> far(values, 1000);
   int* distance = to_device(far);
   int* out = zeros<int>(threads);
   relax<<<1, threads>>>(in, distance, out);
