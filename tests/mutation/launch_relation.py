@@ -512,8 +512,9 @@ class Device:
         self.touch(names[0], block, clock, 1, space, address, size, "read", False, "none", site_name)
         space, address = self.generic(destination)
         if site.access == "atomic":
-            for at in range(0, size, max(1, site.size)):
-                self.touch(names[1], block, clock, 1, space, address + at, site.size, "atomic", site.strong, site.scope,
+            element = max(1, site.size)  # of a tensor's the map says it
+            for at in range(0, size, element):
+                self.touch(names[1], block, clock, 1, space, address + at, element, "atomic", site.strong, site.scope,
                            site_name)
         else:
             self.touch(names[1], block, clock, 1, space, address, size, "write", False, "none", site_name)
