@@ -453,8 +453,9 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   }
   if (findings.refills_cut)
     analysis.warnings.push_back(log.path() +
-                                ": whether slots of data beside a flag are written again too early was looked "
-                                "at up to the first 16384 atomic operations only");
+                                ": whether slots of data beside a flag are written again too early was looked at up "
+                                "to the first " +
+                                std::to_string(Refills::most_exchanges) + " atomic operations only");
   if (findings.uncertain) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain) +

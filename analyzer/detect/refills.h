@@ -31,6 +31,7 @@ class Refills {
     std::uint64_t order_first = 0, order_last = 0;
   };
   static constexpr std::uint64_t nowhere = ~0ull;
+  static constexpr std::uint64_t most_exchanges = 1 << 14; // atomic operations that can be followed: some seconds
   struct Next { // what lanes of a warp come to
     order::ThreadKey lane0;
     std::uint32_t mask = 0, module = 0, site = 0;
@@ -65,7 +66,6 @@ class Refills {
 
  private:
   static constexpr std::uint64_t slot_bytes = 32; // a vector lies in one; of a damaged trace, in two
-  static constexpr std::uint64_t most_exchanges = 1 << 14; // some seconds
   static constexpr std::size_t most_of_slot = 1 << 12, most_of_all = 1 << 21;
   struct Waiting { // a read that may have been the last one
     Vector vector;

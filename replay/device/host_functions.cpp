@@ -33,7 +33,7 @@ bool DeviceImpl::run_on_host(Pending& pending) {
   const bool looks = looks_at_host_functions() && functions_running_ == 0;
   device_looks();
   std::vector<HostMemory::Run> by_device;
-  if (is_looked_at()) by_device = host_memory_.set_aside();
+  if (others_) by_device = host_memory_.set_aside(); // else there is nothing that was not looked at
   const std::uint64_t begun = ++functions_begun_;
   ++functions_running_;
   driving_ = false;

@@ -9,7 +9,7 @@
 
 namespace deadheat::cupti {
 
-static constexpr const char* variable = "DEADHEAT_TRACE";
+static constexpr const char* chosen_name = "DEADHEAT_TRACE"; // of the environment
 
 std::string literal_name(const std::string& expanded) {
   std::string name;
@@ -18,14 +18,14 @@ std::string literal_name(const std::string& expanded) {
 }
 
 std::string chosen_output() {
-  const char* chosen = std::getenv(variable);
+  const char* chosen = std::getenv(chosen_name);
   return chosen ? chosen : trace::unused_trace_name();
 }
 
 void choose_output() {
   const char* text = std::getenv("DEADHEAT_OPTIONS");
   const std::string options = std::string(":") + (text ? text : "");
-  if (options.find(":output=") == std::string::npos) setenv(variable, trace::unused_trace_name().c_str(), 0);
+  if (options.find(":output=") == std::string::npos) setenv(chosen_name, trace::unused_trace_name().c_str(), 0);
 }
 
 Expected<std::string> expand_name(const std::string& name) {

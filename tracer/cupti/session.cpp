@@ -67,7 +67,7 @@ Session::Session(TracerOptions options)
       recorder_(std::make_unique<Recorder>(*this)) {}
 
 bool Session::start() {
-  constexpr const char* not_named = "*";
+  constexpr const char* not_named = "*"; // what the options' text says stands behind it, and wins
   const char* text = std::getenv("DEADHEAT_OPTIONS");
   Expected<TracerOptions> options = parse_options(std::string("output=") + not_named + ":" + (text ? text : ""));
   if (!options) {
