@@ -1,7 +1,10 @@
-// Jobs that ask for what recording could break: unusual stopped|cooperative|shared (unusual.py)
+// Jobs that ask for what recording could break: unusual stopped|cooperative|shared|crowded|pool (unusual.py)
 //
 // stopped      says "begun", launches for some seconds, and says what came of it
 // cooperative  a cooperative grid of as many blocks as fit at the same time
+// crowded      takes all memory of the device, 256 MiB at a time, with a kernel's launches and a graph's before and after.
+//              Says how many pieces were free, how many it had, and what was written
+// pool         the same, with stream-ordered allocations
 // shared       the same, of blocks that need so much shared memory that this is what limits them
 #include <cooperative_groups.h>
 
@@ -65,10 +68,69 @@ static int cooperative(std::size_t shared) {
   return 0;
 }
 
+// How many pieces there are; the last of them is left.
+template <typename Allocate, typename Free>
+static int take_all(Allocate&& allocate, Free&& free, int** last) {
+  std::vector<int*> pieces;
+  int* piece = nullptr;
+  while (allocate(&piece) == cudaSuccess) pieces.push_back(piece);
+  cudaGetLastError();
+  const int count = int(pieces.size());
+  if (!count) return 0;
+  *last = pieces.back();
+  pieces.pop_back();
+  for (int* at : pieces) CHECK(free(at));
+  CHECK(cudaDeviceSynchronize());
+  return count;
+}
+
+static int crowded(bool pool) {
+  constexpr int n = 1 << 16;
+  constexpr std::size_t bytes = std::size_t(256) << 20;
+  int *data = nullptr, *last = nullptr;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaMalloc(&data, n * sizeof(int)));
+  CHECK(cudaMemset(data, 0, n * sizeof(int)));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  add<<<64, threads, 0, stream>>>(data, n);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  const auto both = [&] {
+    CHECK(cudaGraphLaunch(executable, stream));
+    if (last) add<<<64, threads, 0, stream>>>(last, n);
+    CHECK(cudaStreamSynchronize(stream));
+  };
+  both();
+  std::size_t left = 0, all = 0;
+  CHECK(cudaMemGetInfo(&left, &all));
+  std::printf("free %zu\n", left / bytes);
+  const int pieces = take_all(
+      [&](int** at) { return pool ? cudaMallocAsync(at, bytes, stream) : cudaMalloc(at, bytes); },
+      [&](int* at) { return pool ? cudaFreeAsync(at, stream) : cudaFree(at); }, &last);
+  std::printf("pieces %d\n", pieces);
+  CHECK(cudaMemset(last, 0, n * sizeof(int)));
+  CHECK(cudaDeviceSynchronize());
+  for (int i = 0; i < 20; ++i) both();
+  std::vector<int> result(n);
+  long sum = 0;
+  for (const int* from : {data, last}) {
+    CHECK(cudaMemcpy(result.data(), from, n * sizeof(int), cudaMemcpyDeviceToHost));
+    for (const int value : result) sum += value;
+  }
+  std::printf("sum %ld\n", sum);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (!std::strcmp(what, "stopped")) return stopped();
   if (!std::strcmp(what, "cooperative")) return cooperative(threads * sizeof(int));
   if (!std::strcmp(what, "shared")) return cooperative(64 << 10);
+  if (!std::strcmp(what, "crowded")) return crowded(false);
+  if (!std::strcmp(what, "pool")) return crowded(true);
   return 2;
 }

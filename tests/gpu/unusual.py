@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job that is stopped in the middle and goes on, cooperative grids of as many blocks as fit, and a job under LD_PRELOAD
-alone: recorded.
+"""A job that is stopped in the middle and goes on, one that takes all of the GPU's memory, cooperative grids of as many
+blocks as fit, and a job under LD_PRELOAD alone: recorded.
 
     unusual.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary unusual --work DIR
 
@@ -22,9 +22,9 @@ for name in ("deadheat", "tracer", "binary", "work"):
 options = arguments.parse_args()
 
 
-def run(what, trace=None, stop=False):
+def run(what, trace=None, stop=False, buffer=64):
     """(status, output, what the library said, whether it was stopped in the middle)"""
-    environment = recording.environment(options.tracer, trace, ":buffer=64:budget=8000") if trace else dict(os.environ)
+    environment = recording.environment(options.tracer, trace, ":buffer=%d:budget=8000" % buffer) if trace else dict(os.environ)
     job = subprocess.Popen([options.binary, what], env=environment, text=True, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE)
     begun, stopped = "", False
@@ -60,6 +60,21 @@ wanted = 60 * 2 * (1 << 19)
 claim(report and report["summary"]["complete"] and report["summary"]["accesses"] == wanted and not report["races"]
       and not lost, "stopped: all %d accesses of 60 launches are recorded (%s; lost %s)" % (
           wanted, report and report["summary"], lost))
+# What the driver's own parts and the clones take is not given back: at most two pieces of 256 MiB.
+for what in ("crowded", "pool"):
+    alone = run(what)
+    trace = os.path.join(options.work, "unusual-" + what)
+    status, output, said, _ = run(what, trace, buffer=4096)
+    numbers = [[int(word) for word in text.split() if word.isdigit()] for text in (alone[1], output)]
+    claim(status == 0 and alone[0] == 0 and len(said) == 1 and "has it back" in said[0]
+          and [len(each) for each in numbers] == [3, 3] and numbers[0][2] == numbers[1][2]
+          and all(0 <= a - b <= 2 for a, b in zip(numbers[0][:2], numbers[1][:2])),
+          "%s: it has all of the memory (alone %s, recorded %s; said %s)" % (what, numbers[0], numbers[1], said))
+    report, lost = analyze(trace), recording.lost(options.deadheat, trace)
+    wanted = 41 * 2 * (1 << 16)
+    claim(report and report["summary"]["complete"] and report["summary"]["accesses"] == wanted and not report["races"]
+          and not lost, "%s: all %d accesses are recorded (%s; lost %s)" % (
+              what, wanted, report and report["summary"], lost))
 for what in ("cooperative", "shared"):
     alone = run(what)
     trace = os.path.join(options.work, "unusual-" + what)

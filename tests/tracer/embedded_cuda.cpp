@@ -359,10 +359,28 @@ EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::
 
 // ---- memory
 
+// EMBEDDED_MEMORY: of how many MiB the device has.
+std::size_t free_memory() {
+  const char* text = std::getenv("EMBEDDED_MEMORY");
+  std::size_t taken = 0, all = std::size_t(text ? std::atoi(text) : 4096) << 20;
+  for (const trace::Allocate& memory : the_device->live_allocations()) {
+    if (memory.kind == trace::Allocate::Kind::device) taken += memory.bytes;
+  }
+  return all - std::min(all, taken);
+}
+EXPORT CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  cuMemGetInfo_v2_params p{free, total};
+  return CALL(cuMemGetInfo_v2, nullptr, p, {
+    std::lock_guard hold(lock);
+    *p.free = free_memory();
+    return CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   cuMemAlloc_v2_params p{address, bytes};
   return CALL(cuMemAlloc_v2, nullptr, p, {
     std::lock_guard hold(lock);
+    if (p.bytesize > free_memory()) return CUDA_ERROR_OUT_OF_MEMORY;
     Expected<trace::Allocate> made = the_device->allocate(trace::Allocate::Kind::device, p.bytesize, 0);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     ++allocations;

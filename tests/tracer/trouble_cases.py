@@ -99,6 +99,24 @@ def driver_refuses_instrumented_code(case):
 
 
 @over_embedded
+def job_that_needs_all_memory(case):
+    """It has back what its accesses were recorded in, but for a little, by which recording goes on: graphs' too."""
+    variables = {"EMBEDDED_MEMORY": "48", "DEADHEAT_RINGS": "4x8192"}
+    done = trouble(case, "crowded", variables=variables)
+    # Of 48 MiB: two small buffers of the job's, and what recording goes on with: four rings of 512 KiB, and some more.
+    assert (done.returncode, done.stdout) == (0, "45 MiB, 45 pieces, then 2: 8928\ndone\n"), done
+    said, = done.stderr.splitlines()
+    assert "has it back" in said, said
+    launches = launches_of(case, "fill")
+    assert len(launches) == 18 and all(" instrumented" in launch for launch in launches), launches
+    report = case.analysis()
+    assert report["summary"]["complete"] and report["summary"]["accesses"] == 18 * 32 and not report["races"], report
+    # Alone, with what nobody records.
+    done = trouble(case, "crowded", variables=variables, settings=":accesses=0")
+    assert done.stdout == "47 MiB, 47 pieces, then 2: 8928\ndone\n" and not done.stderr, done
+
+
+@over_embedded
 def driver_that_does_not_answer(case):
     """The job ends without what is still on the device, and says so."""
     done = trouble(case, "stuck")
@@ -132,5 +150,5 @@ def older_driver(case):
 
 
 cases = [launch_without_parameters, clusters_that_a_kernel_requires, clusters_that_nobody_asked_for, clusters_that_a_launch_prefers,
-         library_for_several_devices, long_names, launch_without_end, driver_refuses_instrumented_code, driver_that_does_not_answer,
+         library_for_several_devices, job_that_needs_all_memory, long_names, launch_without_end, driver_refuses_instrumented_code, driver_that_does_not_answer,
          no_memory_for_the_journal, older_driver]

@@ -9,6 +9,9 @@
 // floods    while a kernel waits for the host, much else follows, at last a set in another stream, and SIGKILL
 // refused   modules and libraries are loaded from memory and files, whose instrumented code the driver may refuse.
 //           Says the driver's answers, what stands in a log of errors, and what a kernel of each wrote
+// crowded   a kernel is launched, and a graph of it; then the device's memory is taken, 1 MiB at a time, until there is
+//           none, and both are launched again, where the last of it lies. Says how much was said to be free, of how
+//           many pieces it was, and what they wrote
 // stuck     the job ends while a kernel waits, and the driver does not answer whoever asks for accesses
 // no_blocks there is no memory for what is to be written, when host functions are called
 // Prints "done".
@@ -195,6 +198,44 @@ struct Job : WaitingJob {
     close(file);
     unlink(path);
   }
+  void crowded() const {
+    constexpr std::size_t piece = std::size_t(1) << 20;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuStreamBeginCaptureToGraph(one, graph, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+    launch_fill(memory);
+    CHECK(cuStreamEndCapture(one, &graph));
+    CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    unsigned sum = 0;
+    const auto both = [&](CUdeviceptr at) {
+      CHECK(cuMemsetD32Async(memory, 0, 32, one));
+      CHECK(cuGraphLaunch(executable, one));
+      launch_fill(at);
+      for (const CUdeviceptr from : {memory, at}) {
+        unsigned values[32];
+        CHECK(cuMemcpyDtoHAsync_v2(values, from, sizeof values, one));
+        CHECK(cuStreamSynchronize(one));
+        for (const unsigned value : values) sum += value;
+      }
+    };
+    both(memory);
+    std::size_t left = 0, all = 0;
+    CHECK(cuMemGetInfo_v2(&left, &all));
+    CUdeviceptr last = 0, more = 0;
+    int pieces = 0;
+    CUresult result = CUDA_SUCCESS;
+    while ((result = cuMemAlloc_v2(&more, piece)) == CUDA_SUCCESS) {
+      last = more;
+      ++pieces;
+    }
+    for (int i = 0; i < 8; ++i) both(last);
+    std::printf("%zu MiB, %d pieces, then %d: %u\n", left >> 20, pieces, int(result), sum);
+  }
+  void launch_fill(CUdeviceptr at) const {
+    void* parameters[] = {&at};
+    CHECK(cuLaunchKernel(function("fill"), 1, 1, 1, 32, 1, 1, 0, one, parameters, nullptr));
+  }
   void stuck() const {
     launch(function("wait"), flag, one);
     embedded_stops_answering();
@@ -226,6 +267,7 @@ int main(int argc, char** argv) {
   if (what == "long_name") job.long_names();
   if (what == "floods") job.floods();
   if (what == "refused") job.refused();
+  if (what == "crowded") job.crowded();
   if (what == "stuck") job.stuck();
   if (what == "no_blocks") job.without_blocks();
   if (what != "floods" && what != "stuck") CHECK(cuStreamSynchronize(job.one));

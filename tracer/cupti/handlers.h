@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "tracer/cupti/recorder.h"
 #include "tracer/cupti/session.h"
 #include "tracer/device_log/launch_log.h"
 
@@ -37,6 +38,10 @@ struct Call {
   void return_instead(CUresult of_another) {
     result = of_another;
     if (returned) *returned = of_another;
+  }
+  // The driver had no memory for the call, and the library could give some of its own back: it is to be made again.
+  bool makes_room(CUresult failed) const {
+    return exit && failed == CUDA_ERROR_OUT_OF_MEMORY && session.recorder().give_back_memory(context);
   }
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }

@@ -189,6 +189,13 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
   }
 }
 
+// Nothing that was expected of the launch will come.
+void expect_nothing(Session& session, Pending& pending) {
+  if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
+  pending.recorded = nullptr;
+  pending.launch.accesses = nullptr;
+}
+
 // The driver did not launch the clone, for whose frames there may be no memory: then the program's own kernel is
 // launched, by `again`, and what comes of that is what the program gets.
 template <typename P, typename Again>
@@ -200,6 +207,10 @@ template <typename P, typename Again>
   p.kernelParams = pending.own.parameters;
   if constexpr (requires { p.extra; }) p.extra = pending.own.extra;
   call.return_instead(again());
+  if (call.result == CUDA_ERROR_OUT_OF_MEMORY) {
+    expect_nothing(session, pending);
+    if (call.makes_room(call.result)) call.return_instead(again());
+  }
   if (!call.done()) return;
   const Kernel& kernel = *pending.launch.kernel;
   kernel.forgone = true;
@@ -208,9 +219,7 @@ template <typename P, typename Again>
                            std::to_string(int(why)) + ")";
   say_once(line);
   session.incident("opaque", line);
-  if (pending.recorded) session.recorder().cancel(pending.control, pending.recorded);
-  pending.recorded = nullptr;
-  pending.launch.accesses = nullptr;
+  expect_nothing(session, pending);
   pending.opaque_node = !pending.submits;
   Window* window = session.window();
   if (!window) return;
@@ -305,16 +314,22 @@ bool looks_at_way_in(Call& call, CUfunction f) {
   return call.session.window() || known_kernel(call, f).instrumented;
 }
 
-// `again`: makes the same call.
+// The way out of a launch that the driver did not make. `again`: makes the same call.
+template <typename P, typename Again>
+[[gnu::noinline]] void refused(Call& call, P& p, CUstream stream, Again&& again) {
+  if (here.pending && here.pending->prepared && here.pending->own.f)
+    launch_own(call, p, stream, again);
+  else if (call.makes_room(call.result))
+    call.return_instead(again());
+}
+
 template <typename P, typename Again>
 void launch(Call& call, P& p, bool cooperative, Again&& again) {
   void** extra = nullptr;
   if constexpr (requires { p.extra; }) extra = p.extra;
-  if (call.exit && here.pending && here.pending->prepared) {
-    if (call.result != CUDA_SUCCESS && here.pending->own.f) [[unlikely]]
-      launch_own(call, p, p.hStream, again);
-    return finish(call, p.hStream);
-  }
+  if (call.exit && call.result != CUDA_SUCCESS) [[unlikely]]
+    refused(call, p, p.hStream, again);
+  if (call.exit && here.pending && here.pending->prepared) return finish(call, p.hStream);
   if (!call.exit && !looks_at_way_in(call, p.f)) return;
   Journal::LaunchFacts facts;
   facts.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
@@ -380,14 +395,14 @@ bool records_event(const CUlaunchAttribute& attribute) {
 [[gnu::hot]] void launch_kernel_ex(Call& call, cuLaunchKernelEx_params& p) {
   if (!p.config) return;
   const CUlaunchConfig& c = *p.config;
+  if (call.exit && call.result != CUDA_SUCCESS) [[unlikely]] {
+    refused(call, p, c.hStream, [&] {
+      CUlaunchConfig config = c;
+      config.hStream = call.own_handle(c.hStream);
+      return driver().cuLaunchKernelEx(&config, p.f, p.kernelParams, p.extra);
+    });
+  }
   if (call.exit && here.pending && here.pending->prepared) {
-    if (call.result != CUDA_SUCCESS && here.pending->own.f) [[unlikely]] {
-      launch_own(call, p, c.hStream, [&] {
-        CUlaunchConfig config = c;
-        config.hStream = call.own_handle(c.hStream);
-        return driver().cuLaunchKernelEx(&config, p.f, p.kernelParams, p.extra);
-      });
-    }
     return with_events(call, c, [&] { finish(call, c.hStream); });
   }
   if (!call.exit && !looks_at_way_in(call, p.f)) return;

@@ -31,6 +31,13 @@ namespace deadheat::cupti {
   X(cuDevicePrimaryCtxRetain) \
   X(cuDevicePrimaryCtxRelease_v2) \
   X(cuMemAlloc_v2) \
+  X(cuMemAllocPitch_v2) \
+  X(cuMemAllocAsync) \
+  X(cuMemAllocFromPoolAsync) \
+  X(cuMemCreate) \
+  X(cuArrayCreate_v2) \
+  X(cuArray3DCreate_v2) \
+  X(cuMipmappedArrayCreate) \
   X(cuMemGetInfo_v2) \
   X(cuMemFree_v2) \
   X(cuMemHostAlloc) \

@@ -128,7 +128,8 @@ void load_own(Call& call, What& what, Handle* handle, CUresult why, Again&& agai
   const Handle ours = loaded ? *handle : Handle{};
   what = static_cast<What>(loading.original);
   loading.jit.restore();
-  const CUresult result = again();
+  CUresult result = again();
+  if (call.makes_room(result)) result = again();
   if (loaded && result != CUDA_SUCCESS) { // nor does it take the program's
     *handle = ours;
     return;
@@ -167,7 +168,10 @@ struct GivenJit {
 template <typename What, typename Handle, typename Again>
 void load(Call& call, What& what, Handle* handle, const GivenJit& jit, Again&& again) {
   if (call.exit) {
-    if (loading.code) tie(call, what, handle, again);
+    if (loading.code)
+      tie(call, what, handle, again);
+    else if (call.makes_room(call.result))
+      call.return_instead(again());
     return;
   }
   loading.code = nullptr;

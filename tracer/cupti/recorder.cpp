@@ -47,6 +47,39 @@ Recorder::Buffers* Recorder::buffers(CUcontext context) {
   return place.get();
 }
 
+std::uint64_t Recorder::spare_memory(CUcontext context) {
+  const MyTurn one(draining_, waiting_);
+  const auto found = buffers_.find(context);
+  return found != buffers_.end() && found->second && !found->second->dead ? found->second->rings->spare() : 0;
+}
+
+bool Recorder::give_back_memory(CUcontext context) {
+  const std::uint32_t given_back = given_back_;
+  std::lock_guard one_thread(giving_back_);
+  if (given_back != given_back_) return true; // another thread did, meanwhile
+  if (!running_ || !spare_memory(context)) return false;
+  const Relaxed relaxed;
+  let_kernels_end(context, Unfinished::while_running);
+  CUdeviceptr memory = 0;
+  {
+    const MyTurn one(draining_, waiting_);
+    const auto found = buffers_.find(context);
+    if (found == buffers_.end()) return false;
+    Buffers& b = *found->second;
+    catch_up(b);
+    end_turns();
+    std::lock_guard hold(lock_); // no launch is told to write
+    if (b.dead || !unfinished_.none(context)) return false;
+    InContext in(context);
+    if (in.good()) memory = b.rings->shrink();
+  }
+  InContext in(context); // without a lock: it waits for kernels, which may wait for what other threads launch
+  if (!memory || !in.good() || driver().cuMemFree_v2(memory) != CUDA_SUCCESS) return false;
+  ++given_back_;
+  say_once("the job needs the memory that accesses were recorded in: it has it back, and recording goes on with less");
+  return true;
+}
+
 // ---- what is recorded
 
 // Names may be thousands of characters long: each is looked at once, with room for the frame that std::regex takes for

@@ -75,6 +75,10 @@ class Recorder {
 
   void context_gone(CUcontext context); // it was destroyed, with all that was in it
   void prepare(CUcontext context) { buffers(context); } // which the first launch would do
+  // The job needs the device's memory. What is taken of it there and can be given back, in bytes; and giving it back,
+  // but for what little recording goes on with: true where that was done. Waits for recorded launches, and the device.
+  std::uint64_t spare_memory(CUcontext context);
+  bool give_back_memory(CUcontext context);
 
   // A number for a launch (or a graph's node, which is launched again and again), and the parameter to hand to it.
   // False when there are no buffers.
@@ -120,6 +124,8 @@ class Recorder {
   Session& session_;
   std::mutex lock_; // of controls_ and filters
   std::mutex draining_; // one drain at a time
+  std::mutex giving_back_; // one thread at a time
+  std::atomic<std::uint32_t> given_back_{0}; // how often
   std::atomic<int> waiting_{0}; // host threads that wait for it
   std::map<CUcontext, std::unique_ptr<Buffers>> buffers_;
   std::vector<std::unique_ptr<Buffers>> gone_; // of contexts that were destroyed

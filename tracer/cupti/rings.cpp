@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/relaxed.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::uint32_t most_rings = 128;
 constexpr std::uint64_t least_bytes = std::uint64_t(64) << 20, staging_bytes = std::uint64_t(64) << 20;
+constexpr std::uint64_t small_ring = device_log::slack_bytes; // a segment fits
 
 std::uint64_t head_bytes(std::uint32_t rings) { return sizeof(Head) + rings * sizeof(RingState); }
 
@@ -53,7 +55,13 @@ bool Rings::allocate(std::uint64_t bytes) {
   const bool chosen = chosen_sizes(count_, ring_bytes_);
   for (std::uint64_t total = std::max(bytes, least_bytes); !data_ && total >= least_bytes; total /= 2) {
     if (!chosen) ring_bytes_ = std::bit_floor(total / count_);
-    if (d.cuMemAlloc_v2(&data_, count_ * (ring_bytes_ + device_log::slack_bytes)) != CUDA_SUCCESS) data_ = 0;
+    data_bytes_ = count_ * (ring_bytes_ + device_log::slack_bytes);
+    if (d.cuMemAlloc_v2(&data_, data_bytes_) != CUDA_SUCCESS) data_ = 0;
+  }
+  // When it is needed, there may be no memory.
+  if (data_ && ring_bytes_ > small_ring &&
+      d.cuMemAlloc_v2(&small_, count_ * (small_ring + device_log::slack_bytes)) != CUDA_SUCCESS) {
+    small_ = 0;
   }
   auto locked = [&](std::uint8_t*& at, std::uint64_t size) {
     void* place = nullptr;
@@ -69,17 +77,23 @@ bool Rings::allocate(std::uint64_t bytes) {
   const Head head;
   std::memcpy(states_, &head, sizeof head);
   for (std::uint32_t i = 0; i < count_; ++i) {
-    RingState state;
-    state.reserved = device_log::first_position;
-    state.limit = device_log::first_position + ring_bytes_;
-    state.base = data_ + i * (ring_bytes_ + device_log::slack_bytes);
-    state.mask = ring_bytes_ - 1;
+    const RingState state = empty_ring(i, device_log::first_position);
     std::memcpy(states_ + sizeof head + i * sizeof state, &state, sizeof state);
   }
   read_.assign(count_, device_log::first_position);
   told_ = read_;
   return d.cuMemcpyHtoDAsync_v2(head_, states_, head_bytes(count_), stream_) == CUDA_SUCCESS &&
          d.cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+}
+
+// Written from that position on.
+RingState Rings::empty_ring(std::uint32_t ring, std::uint64_t position) const {
+  RingState state;
+  state.reserved = position;
+  state.limit = position + ring_bytes_;
+  state.base = data_ + ring * (ring_bytes_ + device_log::slack_bytes);
+  state.mask = ring_bytes_ - 1;
+  return state;
 }
 
 void Rings::give_back() {
@@ -89,6 +103,7 @@ void Rings::give_back() {
   if (states_) d.cuMemFreeHost(states_);
   if (head_) d.cuMemFree_v2(head_);
   if (data_) d.cuMemFree_v2(data_);
+  if (small_) d.cuMemFree_v2(small_);
 }
 
 bool Rings::refresh() {
@@ -187,6 +202,27 @@ bool Rings::make_room() {
     any = true;
   }
   return !any || driver().cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+}
+
+CUdeviceptr Rings::shrink() {
+  if (!small_ || !refresh()) return 0;
+  for (std::uint32_t ring = 0; ring < count_; ++ring) {
+    if (state(ring).reserved != read_[ring]) return 0; // something is left to read
+  }
+  const CUdeviceptr before = std::exchange(data_, std::exchange(small_, 0));
+  ring_bytes_ = small_ring;
+  for (std::uint32_t ring = 0; ring < count_; ++ring) {
+    RingState state = empty_ring(ring, read_[ring]);
+    state.ticket = this->state(ring).ticket;
+    std::memcpy(states_ + sizeof(Head) + ring * sizeof state, &state, sizeof state);
+  }
+  told_ = read_;
+  const Asking asking;
+  const Driver& d = driver();
+  const bool told = d.cuMemcpyHtoDAsync_v2(head_ + sizeof(Head), states_ + sizeof(Head),
+                                           head_bytes(count_) - sizeof(Head), stream_) == CUDA_SUCCESS &&
+                    d.cuStreamSynchronize(stream_) == CUDA_SUCCESS;
+  return told ? before : 0; // where the driver does not answer, nothing is freed
 }
 
 void Rings::release() {

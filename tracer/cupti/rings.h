@@ -41,6 +41,11 @@ class Rings {
   using Part = std::function<std::uint64_t(std::uint64_t position, const std::uint8_t* bytes, std::uint64_t size)>;
   bool fetch(const Part& part);
   bool make_room(); // what was read may be written over
+  // What shrink() would give back; 0: nothing more.
+  std::uint64_t spare() const { return small_ ? data_bytes_ : 0; }
+  // From here on rings of 256 KiB are written, which lie elsewhere. Returns the memory that they were, for the caller
+  // to free, which waits for the device; 0: they stay as they are. Nobody writes meanwhile.
+  CUdeviceptr shrink();
   // Nobody will read: no warp waits for room again. This does not wait, for the device may never answer; nothing but
   // destruction follows.
   void release();
@@ -49,6 +54,7 @@ class Rings {
   Rings() = default; // never destroyed with what it has: kernels may still write there when the process ends
   bool allocate(std::uint64_t bytes);
   void give_back();
+  device_log::RingState empty_ring(std::uint32_t ring, std::uint64_t position) const;
   struct Fetched {
     std::uint32_t ring = 0;
     std::uint64_t position = 0, bytes = 0, at = 0; // at: in staging_
@@ -66,6 +72,8 @@ class Rings {
 
   CUcontext context_ = nullptr;
   CUdeviceptr data_ = 0, head_ = 0; // the rings; Head, then the states
+  std::uint64_t data_bytes_ = 0;
+  CUdeviceptr small_ = 0; // what the rings will be; 0: they are small
   std::uint32_t count_ = 0;
   std::uint64_t ring_bytes_ = 0;
   CUstream stream_ = nullptr;

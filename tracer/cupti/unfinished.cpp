@@ -1,5 +1,6 @@
 #include "tracer/cupti/unfinished.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace deadheat::cupti {
@@ -16,6 +17,12 @@ void Unfinished::end(const std::shared_ptr<Launch>& launch) {
   std::lock_guard hold(lock_);
   launches_.erase(launch);
   count_.store(launches_.size(), std::memory_order_relaxed);
+}
+
+bool Unfinished::none(Context context) const {
+  std::lock_guard hold(lock_);
+  return std::none_of(launches_.begin(), launches_.end(),
+                      [&](const std::shared_ptr<Launch>& launch) { return launch->context_ == context; });
 }
 
 bool Unfinished::Wait::over(Clock::time_point now) {

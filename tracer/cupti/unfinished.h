@@ -42,6 +42,7 @@ class Unfinished {
   std::shared_ptr<Launch> begin(Context context);
   void end(const std::shared_ptr<Launch>& launch); // nothing if it has ended
   bool none() const { return count_.load(std::memory_order_relaxed) == 0; }
+  bool none(Context context) const;
 
   // Of one host thread, before a call in that context (null: in any), for `most` at most.
   class Wait {
