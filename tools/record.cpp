@@ -14,6 +14,7 @@
 
 #include "tools/command.h"
 #include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/static_runtime.h"
 #include "tracer/recorder/files.h"
 
 namespace deadheat::tools {
@@ -227,8 +228,12 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
     say("recording on the embedded device, although there is a GPU: recording on a GPU is not part of this build");
   }
   if (!on_gpu && ptx::links_cudart_statically(*file)) {
-    return Error{"links the CUDA runtime statically, which cannot be replaced", *file,
-                 "build it with NVCC_APPEND_FLAGS='-cudart shared'"};
+    const ptx::StaticRuntime runtime = ptx::static_runtime(*file);
+    if (runtime.functions.empty() || !runtime.of_13) {
+      const char* why = runtime.functions.empty() ? "it was stripped of its symbols" : "it is not of CUDA 13";
+      return Error{std::string("links the CUDA runtime statically, which cannot be replaced: ") + why, *file,
+                   "build it with NVCC_APPEND_FLAGS='-cudart shared'"};
+    }
   }
   Expected<std::string> trace = trace_directory(options.output);
   if (!trace) return trace.error();
@@ -241,7 +246,10 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   // The driver, for who is linked with it or asks for it: by the name libcuda.so it is found by the path alone.
   std::string preloaded = library->string();
   const fs::path driver = library->parent_path() / "libcuda.so.1";
-  if (std::error_code error; !on_gpu && fs::exists(driver, error)) preloaded += ":" + driver.string();
+  const fs::path within = library->parent_path() / "libdeadheat_static.so"; // for who has the runtime in itself
+  for (const fs::path& beside : {driver, within}) {
+    if (std::error_code error; !on_gpu && fs::exists(beside, error)) preloaded += ":" + beside.string();
+  }
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
   if (on_gpu) settings += ":device=gpu";

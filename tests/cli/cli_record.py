@@ -4,6 +4,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 from cli_case import Case, complaints, marker_line, program, settings, twin
@@ -168,9 +169,40 @@ class Builds(Case):
     """Executables that deadheat cannot run, or not all of."""
 
     def test_static_runtime(self):
+        """Whoever carries the runtime in himself is recorded as who links it."""
+        reports = []
+        for command in [twin("shared_reduce.racy"), program("reduce_static")]:
+            status, out, err = self.deadheat("check", "--json", "report", "--", command)
+            self.assertEqual((status, complaints(err)), (1, []), err)
+            report = self.json("report")
+            races = [(r["kind"], r["level"], r["verdict"], r["first"]["line"], r["second"]["line"], r["occurrences"])
+                     for r in report["races"]]
+            reports.append((out, report["summary"], races))
+        self.assertTrue(reports[0][2])
+        self.assertEqual(reports[0], reports[1])
+
+    def test_static_runtime_of_a_library(self):
+        """One that the program is linked with, one that it loads and loads again, and one that Python does."""
+        library, other = program("library_static.so"), program("library_shared.so")
+        python = "import ctypes\nctypes.CDLL('%s').reversed_numbers()" % library
+        for command, launches in [([program("linked_early")], 1), ([program("linked_late"), library, other, library], 3),
+                                  ([sys.executable, "-c", python], 1)]:
+            status, out, err = self.deadheat("check", "--json", "report", "--", *command)
+            self.assertEqual((status, out, complaints(err)), (1, b"sum 2016\n" * launches, []), (command, err))
+            report = self.json("report")
+            self.assertEqual((report["summary"]["launches"], report["summary"]["complete"]), (launches, True))
+            self.assertEqual([(r["kind"], r["level"]) for r in report["races"]], [("read-write", "global")])
+
+    def test_static_runtime_without_symbols(self):
+        stripped = {}
+        for name in ["reduce_static", "library_static.so"]:
+            stripped[name] = self.path(name)
+            subprocess.run(["strip", "-s", "-o", stripped[name], program(name)], check=True)
         for name in ["record", "check"]:
-            self.refused(name, "--", program("ends_static"),
-                         says=["ends_static", "statically", "NVCC_APPEND_FLAGS='-cudart shared'"])
+            self.refused(name, "--", stripped["reduce_static"],
+                         says=["reduce_static", "statically", "symbols", "NVCC_APPEND_FLAGS='-cudart shared'"])
+        status, _, err = self.deadheat("check", "--", program("linked_late"), stripped["library_static.so"])
+        self.assertEqual((status, len([line for line in complaints(err) if "statically" in line])), (2, 1), err)
 
     def test_machine_code_only(self):
         _, err = self.record(program("ends_sass"))

@@ -103,17 +103,18 @@ INSTANTIATE_TEST_SUITE_P(
                "host function\n"
                "CUDA_SUCCESS\n",
                ""},
-        Family{"lookups",
-               "1 1\n"
-               "1\n"
-               "1 1\n"
-               "1 1\n"
-               "CUDA_ERROR_INVALID_VALUE\n"
-               "1\n"
-               "CUDA_ERROR_NOT_SUPPORTED\n",
-               ("deadheat: " EMBEDDED_PROGRAMS
-                "driver links the CUDA runtime statically, which finds no device behind the embedded one: "
-                "link it with -cudart shared\n")}),
+        Family{
+            "lookups",
+            "1 1\n"
+            "1\n"
+            "1 1\n"
+            "1 1\n"
+            "CUDA_ERROR_INVALID_VALUE\n"
+            "1\n"
+            "CUDA_ERROR_NOT_SUPPORTED\n",
+            ("deadheat: " EMBEDDED_PROGRAMS
+             "driver links the CUDA runtime statically and has no symbols of CUDA 13's, which finds no device behind "
+             "the embedded one: link it with -cudart shared\n")}),
     [](const testing::TestParamInfo<Family>& info) { return std::string(info.param.name); });
 
 // Each says so once, however often it is called, and returns CUDA_ERROR_NOT_SUPPORTED.

@@ -1,5 +1,6 @@
 // Fat binaries: what nvcc writes, in every compression mode, and damaged ones.
 #include "tracer/ptx/fatbin.h"
+#include "tracer/ptx/static_runtime.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -260,6 +261,24 @@ TEST_F(Nvcc, DamagedElfFiles) {
   }
 }
 
+TEST_F(Nvcc, DamagedStaticRuntimes) {
+  ASSERT_TRUE(nvcc("-arch=sm_90 -cudart static a.cu -o a"));
+  const std::string bytes = read_file(directory_ / "a"), path = directory_ / "other";
+  const std::size_t functions = static_runtime(directory_ / "a").functions.size();
+  EXPECT_GT(functions, 300u);
+  // Sections' headers, which come last, the symbols, and their names before them.
+  for (std::size_t at = bytes.size() - 4096; at < bytes.size(); at += 7) {
+    std::string other = bytes;
+    other[at] = char(other[at] ^ 0xff);
+    std::ofstream(path, std::ios::binary) << other;
+    EXPECT_LE(static_runtime(path).functions.size(), functions);
+  }
+  for (std::size_t length = 64; length < bytes.size(); length += bytes.size() / 50) {
+    std::ofstream(path, std::ios::binary) << bytes.substr(0, length);
+    EXPECT_TRUE(static_runtime(path).functions.empty());
+  }
+}
+
 TEST_F(Nvcc, FindsTheStaticRuntime) {
   for (const char* relocatable : {"", "-rdc=true"}) {
     ASSERT_TRUE(nvcc(std::string("-cudart static ") + relocatable + " a.cu -o static"));
@@ -271,6 +290,20 @@ TEST_F(Nvcc, FindsTheStaticRuntime) {
     EXPECT_TRUE(links_cudart_statically(directory_ / "static.stripped"));
     EXPECT_FALSE(links_cudart_statically(directory_ / "shared"));
     EXPECT_FALSE(links_cudart_statically(directory_ / "shared.stripped"));
+    const StaticRuntime runtime = static_runtime(directory_ / "static");
+    EXPECT_TRUE(runtime.of_13);
+    for (const char* name :
+         {"cudaMalloc", "cudaLaunchKernel", "__cudaRegisterFunction", "__cudaPushCallConfiguration"}) {
+      EXPECT_EQ(std::count_if(runtime.functions.begin(), runtime.functions.end(),
+                              [&](const StaticRuntime::Function& function) { return function.name == name; }),
+                1)
+          << name;
+    }
+    for (std::size_t i = 1; i < runtime.functions.size(); ++i) {
+      EXPECT_GE(runtime.functions[i].address - runtime.functions[i - 1].address, StaticRuntime::room);
+    }
+    for (const char* none : {"static.stripped", "shared", "shared.stripped"})
+      EXPECT_TRUE(static_runtime(directory_ / none).functions.empty()) << none;
   }
   EXPECT_FALSE(links_cudart_statically("/bin/ls"));
   EXPECT_FALSE(links_cudart_statically("/no/such/file"));

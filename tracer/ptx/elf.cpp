@@ -36,15 +36,15 @@ std::string_view string_at(std::string_view table, std::uint64_t offset) {
 
 }  // namespace
 
-Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
+Expected<std::vector<ElfSection>> read_elf_sections(std::string_view bytes, std::string_view origin) {
   auto bad = [&](const char* what) { return Error{what, std::string(origin)}; };
   Elf64_Ehdr header;
   if (!load(bytes, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return bad("not an ELF file");
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
     return bad("not a 64-bit little-endian ELF file");
   }
-  ElfFile file;
-  if (header.e_shoff == 0) return file;
+  std::vector<ElfSection> sections;
+  if (header.e_shoff == 0) return sections;
   std::uint64_t count = header.e_shnum, names_index = header.e_shstrndx;
   Elf64_Shdr first;
   if (header.e_shentsize != sizeof(Elf64_Shdr) || !load(bytes, header.e_shoff, first)) {
@@ -57,35 +57,43 @@ Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
   }
   std::vector<Elf64_Shdr> headers(count);
   if (count != 0) std::memcpy(headers.data(), bytes.data() + header.e_shoff, count * sizeof(Elf64_Shdr));
-  file.sections.reserve(count);
+  sections.reserve(count);
   for (const Elf64_Shdr& h : headers) {
     ElfSection section;
     section.type = h.sh_type;
     section.flags = h.sh_flags;
     section.address = h.sh_addr;
+    section.link = h.sh_link;
     if (h.sh_type != SHT_NOBITS && h.sh_type != SHT_NULL) {
       std::optional<std::string_view> content = slice(bytes, h.sh_offset, h.sh_size);
       if (!content) return bad("truncated ELF file: a section runs past its end");
       section.bytes = *content;
     }
-    file.sections.push_back(section);
+    sections.push_back(section);
   }
   if (names_index < count) {
     for (std::size_t i = 0; i < count; ++i) {
-      file.sections[i].name = string_at(file.sections[names_index].bytes, headers[i].sh_name);
+      sections[i].name = string_at(sections[names_index].bytes, headers[i].sh_name);
     }
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (headers[i].sh_link >= count) continue;
-    std::string_view strings = file.sections[headers[i].sh_link].bytes;
-    std::string_view table = file.sections[i].bytes;
-    if (headers[i].sh_type == SHT_DYNAMIC) {
+  return sections;
+}
+
+Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
+  Expected<std::vector<ElfSection>> sections = read_elf_sections(bytes, origin);
+  if (!sections) return sections.error();
+  ElfFile file;
+  file.sections = std::move(*sections);
+  for (const ElfSection& section : file.sections) {
+    if (section.link >= file.sections.size()) continue;
+    const std::string_view strings = file.sections[section.link].bytes, table = section.bytes;
+    if (section.type == SHT_DYNAMIC) {
       Elf64_Dyn entry;
       for (std::uint64_t at = 0; load(table, at, entry) && entry.d_tag != DT_NULL; at += sizeof entry) {
         if (entry.d_tag == DT_NEEDED) file.needed.push_back(string_at(strings, entry.d_un.d_val));
         if (entry.d_tag == DT_SONAME) file.soname = string_at(strings, entry.d_un.d_val);
       }
-    } else if (headers[i].sh_type == SHT_SYMTAB) {
+    } else if (section.type == SHT_SYMTAB) {
       Elf64_Sym symbol;
       for (std::uint64_t at = 0; load(table, at, symbol); at += sizeof symbol) {
         if (symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
@@ -93,7 +101,7 @@ Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin) {
           file.functions.push_back(string_at(strings, symbol.st_name));
         }
       }
-    } else if (headers[i].sh_type == SHT_DYNSYM) {
+    } else if (section.type == SHT_DYNSYM) {
       Elf64_Sym symbol;
       for (std::uint64_t at = 0; load(table, at, symbol); at += sizeof symbol) {
         if (symbol.st_shndx == SHN_UNDEF && symbol.st_name != 0)

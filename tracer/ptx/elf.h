@@ -20,6 +20,7 @@ struct ElfSection {
   std::uint32_t type = 0;
   std::uint64_t flags = 0;
   std::uint64_t address = 0;
+  std::uint32_t link = 0;  // another's number: of symbols their strings
   std::string_view bytes;  // empty for SHT_NOBITS
 };
 
@@ -33,6 +34,8 @@ struct ElfFile {
 
 // `origin` names the file in errors.
 Expected<ElfFile> read_elf(std::string_view bytes, std::string_view origin);
+// Its sections alone, which takes no look at symbols.
+Expected<std::vector<ElfSection>> read_elf_sections(std::string_view bytes, std::string_view origin);
 
 // A file mapped for reading; the bytes live as long as the object.
 class MappedFile {

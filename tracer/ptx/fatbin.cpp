@@ -243,27 +243,4 @@ Expected<std::string> unpack(const FatbinEntry& entry, std::string_view origin) 
   return bytes;
 }
 
-bool links_cudart_statically(const std::string& path) {
-  Expected<MappedFile> file = MappedFile::open(path);
-  if (!file) return false;
-  Expected<ElfFile> elf = read_elf(file->bytes(), path);
-  if (!elf || elf->soname.starts_with("libcudart.so")) return false;
-  for (std::string_view library : elf->needed) {
-    if (library.starts_with("libcudart.so")) return false;
-  }
-  for (std::string_view symbol : elf->imports) {
-    if (symbol == "__cudaRegisterFatBinary") return false;
-  }
-  // Strings of the runtime that no stripping removes: a name from cudaGetErrorName and what it asks the driver for.
-  constexpr std::string_view error_name = "cudaErrorCudartUnloading", driver_loader = "cuGetProcAddress";
-  bool names = false, loader = false;
-  for (const ElfSection& section : elf->sections) {
-    constexpr std::uint64_t alloc = 2, executable = 4;  // SHF_ALLOC, SHF_EXECINSTR
-    if (!(section.flags & alloc) || (section.flags & executable) || section.name == ".nv_fatbin") continue;
-    names = names || section.bytes.find(error_name) != std::string_view::npos;
-    loader = loader || section.bytes.find(driver_loader) != std::string_view::npos;
-  }
-  return names && loader;
-}
-
 }  // namespace deadheat::ptx

@@ -70,9 +70,4 @@ Expected<std::vector<FatbinEntry>> fatbin_entries_at(const void* container);
 // The payload, unpacked; of PTX without the NULs that end it. At most 1 GiB.
 Expected<std::string> unpack(const FatbinEntry& entry, std::string_view origin);
 
-// An ELF file that carries the CUDA runtime in itself (nvcc -cudart static, the default), so that no library of ours
-// can take its place: it holds the runtime's error names and driver loader, and neither needs libcudart.so nor imports
-// __cudaRegisterFatBinary. Stripped or not. False for files that are not ELF or cannot be read.
-bool links_cudart_statically(const std::string& path);
-
 } // namespace deadheat::ptx
