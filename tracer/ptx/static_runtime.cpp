@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 #include "tracer/ptx/elf.h"
 
@@ -35,8 +34,11 @@ bool links_cudart_statically(const std::string& path) {
 
 StaticRuntime static_runtime(const std::string& path) {
   Expected<MappedFile> file = MappedFile::open(path);
-  if (!file) return {};
-  Expected<std::vector<ElfSection>> sections = read_elf_sections(file->bytes(), path);
+  return file ? static_runtime_in(file->bytes()) : StaticRuntime();
+}
+
+StaticRuntime static_runtime_in(std::string_view elf) {
+  Expected<std::vector<ElfSection>> sections = read_elf_sections(elf, "");
   if (!sections) return {};
   std::string_view symbols, strings;
   bool kernels = false;

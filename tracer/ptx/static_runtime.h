@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace deadheat::ptx {
@@ -27,5 +28,6 @@ struct StaticRuntime {
 // What of its symbols may be functions of a CUDA runtime, where a file has kernels and their registration. No
 // functions: there is no such runtime, it has no symbols (stripped), or the file cannot be read.
 StaticRuntime static_runtime(const std::string& path);
+StaticRuntime static_runtime_in(std::string_view elf);
 
 } // namespace deadheat::ptx
