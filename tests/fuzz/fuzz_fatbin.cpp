@@ -5,12 +5,17 @@
 #include "tests/fuzz/ptx_fuzz_targets.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/fatbin_choice.h"
+#include "tracer/ptx/static_runtime.h"
 
 namespace deadheat {
 
 int fuzz_fatbin(const std::uint8_t* data, std::size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
   (void)ptx::virtual_architecture(bytes);
+  const ptx::StaticRuntime runtime = ptx::static_runtime_in(bytes);
+  for (std::size_t i = 1; i < runtime.functions.size(); ++i) {
+    DEADHEAT_CHECK(runtime.functions[i].address - runtime.functions[i - 1].address >= ptx::StaticRuntime::room);
+  }
   for (bool elf : {false, true}) {
     Expected<std::vector<ptx::FatbinEntry>> entries =
         elf ? ptx::fatbin_entries_of_elf(bytes, "fuzz") : ptx::fatbin_entries(bytes, "fuzz");
