@@ -45,6 +45,17 @@ std::unique_ptr<Rings> Rings::make(CUcontext context, std::uint64_t bytes) {
   return nullptr;
 }
 
+// The rings, and those that take their place, for which there will be no memory when they are needed. Or none.
+void Rings::allocate_rings() {
+  const Driver& d = driver();
+  data_bytes_ = count_ * (ring_bytes_ + device_log::slack_bytes);
+  if (d.cuMemAlloc_v2(&data_, data_bytes_) != CUDA_SUCCESS) data_ = 0;
+  if (!data_ || ring_bytes_ <= small_ring) return;
+  if (d.cuMemAlloc_v2(&small_, count_ * (small_ring + device_log::slack_bytes)) == CUDA_SUCCESS) return;
+  d.cuMemFree_v2(data_);
+  data_ = small_ = 0;
+}
+
 bool Rings::allocate(std::uint64_t bytes) {
   const Driver& d = driver();
   int multiprocessors = 0;
@@ -55,13 +66,7 @@ bool Rings::allocate(std::uint64_t bytes) {
   const bool chosen = chosen_sizes(count_, ring_bytes_);
   for (std::uint64_t total = std::max(bytes, least_bytes); !data_ && total >= least_bytes; total /= 2) {
     if (!chosen) ring_bytes_ = std::bit_floor(total / count_);
-    data_bytes_ = count_ * (ring_bytes_ + device_log::slack_bytes);
-    if (d.cuMemAlloc_v2(&data_, data_bytes_) != CUDA_SUCCESS) data_ = 0;
-  }
-  // When it is needed, there may be no memory.
-  if (data_ && ring_bytes_ > small_ring &&
-      d.cuMemAlloc_v2(&small_, count_ * (small_ring + device_log::slack_bytes)) != CUDA_SUCCESS) {
-    small_ = 0;
+    allocate_rings();
   }
   auto locked = [&](std::uint8_t*& at, std::uint64_t size) {
     void* place = nullptr;

@@ -53,6 +53,7 @@ class Rings {
  private:
   Rings() = default; // never destroyed with what it has: kernels may still write there when the process ends
   bool allocate(std::uint64_t bytes);
+  void allocate_rings();
   void give_back();
   device_log::RingState empty_ring(std::uint32_t ring, std::uint64_t position) const;
   struct Fetched {
