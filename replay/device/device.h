@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,24 +75,25 @@ struct DeviceOptions {
   std::vector<Performed>* performed = nullptr; // gets the visible operations of a replay; outlives the device
   std::size_t most_performed = std::size_t(1) << 22;
   Chooser* chooser = nullptr;    // drives a replay whose schedule is of kind switches; outlives the device
-  std::uint64_t garbage = 0;     // chooses what memory holds that nobody wrote, besides the seed
+  std::set<std::uint32_t> end_later; // of a replay: host functions that end where an OperationEnd says so, not at once
+  std::uint64_t garbage = 0; // chooses what memory holds that nobody wrote, besides the seed
 };
 
 // What became of a drive of the device.
 enum class Progress : std::uint8_t {
-  done,    // what was waited for is complete
+  done, // what was waited for is complete
   pending, // not yet: a query, or nothing can go on while a host function runs
-  fault,   // a kernel trapped, failed an assertion or touched bad memory: sticky
-  hang     // nothing can go on: deadlock, or the budget is used up
+  fault, // a kernel trapped, failed an assertion or touched bad memory: sticky
+  hang // nothing can go on: deadlock, or the budget is used up
 };
 
-struct ChoiceSummary {           // what a run chose, for verdicts
-  std::uint64_t visible = 0;     // visible operations performed under control
+struct ChoiceSummary { // what a run chose, for verdicts
+  std::uint64_t visible = 0; // visible operations performed under control
   std::uint64_t switches = 0;
-  std::uint64_t spread = 0;      // launches of which blocks ran on several cores
+  std::uint64_t spread = 0; // launches of which blocks ran on several cores
   std::uint64_t interleaved = 0; // of those, whose groups of blocks touch elements between each other's
-  std::uint64_t dependent = 0;   // and that did not, because their blocks may depend on each other
-  bool held_performed = false;   // holds: every held access waited for its `until`
+  std::uint64_t dependent = 0; // and that did not, because their blocks may depend on each other
+  bool held_performed = false; // holds: every held access waited for its `until`
   std::vector<std::uint8_t> hold_state; // a hold each: 0 neither reached, 1 until only, 2 held only, 3 in the order
                                         // asked, 4 released because nothing else could go on (not drivable)
   // Holds: an access was shown bytes from before a write that had been performed (weak memory).

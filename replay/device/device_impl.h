@@ -17,6 +17,7 @@
 
 #include "analyzer/order/stream_order.h"
 #include "replay/device/control.h"
+#include "replay/device/deliveries.h"
 #include "replay/device/device.h"
 #include "replay/device/holds.h"
 #include "replay/device/host_memory.h"
@@ -119,6 +120,7 @@ class DeviceImpl final : public Device, public Environment {
     HostFunction callback;
     Launch* launch = nullptr;          // when it runs
     bool called = false;               // a host callback that has begun
+    bool reaches_host = false;         // a launch that was given an address of memory that host and device share
   };
   using PendingMap = std::map<std::uint32_t, Pending>;
 
@@ -155,6 +157,7 @@ class DeviceImpl final : public Device, public Environment {
   std::uint64_t grid_workspace(std::uint32_t launch);
   void run_copy(Pending& pending);
   void mark_copied(const trace::Copy& copy, bool from_device);
+  void deliver(Pending& pending);
   void check_written(const trace::Operation& operation);
   void run_set(const trace::Set& set, std::uint32_t operation);
   void run_effects(std::uint32_t operation);
@@ -183,7 +186,7 @@ class DeviceImpl final : public Device, public Environment {
   void expect_device_writes(); // from here on what changes may be the device's doing
   bool is_looked_at() const { return options_.live && options_.sink && !host_memory_.empty(); }
   void host_looks(); // the host has waited: what did the device change, what did it print
-  Progress finish_wait(trace::HostWait wait, Progress progress);
+  Progress finish_wait(trace::HostWait wait, Progress progress, const std::vector<std::uint32_t>& until);
   Progress wait_since_begin(trace::HostWait wait, std::vector<std::uint32_t>& until); // until: what it waited for
   // host_writes.cpp
   // What the host has changed since the device last looked: in the allocation that holds `at`, or anywhere (0).
@@ -202,6 +205,8 @@ class DeviceImpl final : public Device, public Environment {
   void learn_of(const HostFunction& function, bool runs_on, bool alone, bool wrote);
   bool host_function_wrote(std::uint32_t operation);
   bool end_host_function(); // one that ran on and is over; false: there is none
+  Progress replay_function_wait(const trace::HostWait& wait);
+  Progress replay_function_end(std::uint32_t operation);
   void uses_shared_memory(const trace::Operation& operation);
   bool may_meet(const trace::Operation& function) const;
   std::vector<std::uint32_t> functions_to_begin() const;
@@ -227,6 +232,9 @@ class DeviceImpl final : public Device, public Environment {
   std::unique_ptr<Machine> machine_;
   HostMemory host_memory_;
   HostMirrors mirrors_; // of a live process only
+  Deliveries deliveries_{[this](auto operation, auto source, const auto& bytes) {
+    say(trace::HostRead{operation, source, keep(bytes.data(), bytes.size())});
+  }};
   std::map<std::uint32_t, trace::Operation> read_; // complete copies of shared memory that the host has not waited for
   std::map<std::uint32_t, std::uint32_t> event_streams_; // where an event was recorded last
   std::optional<OtherThreads> others_; // since the device began to do something in this drive
@@ -263,6 +271,7 @@ class DeviceImpl final : public Device, public Environment {
   // Operations before this were submitted before the last host function ended that was not alone.
   std::uint32_t callbacks_until_ = 0;
   std::set<std::uint32_t> functions_queued_; // not begun
+  std::map<std::uint32_t, bool> functions_told_; // of a replay, by operation: did the recorded run say that it began
   std::map<std::uint32_t, RunsOn> running_on_; // host functions that nobody waited for, by operation
   unsigned functions_running_ = 0; // those, and others
   std::uint64_t functions_begun_ = 0; // ever

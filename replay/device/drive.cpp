@@ -281,6 +281,7 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
   others_.reset();
   if (!machine_->launches().empty()) expect_device_writes();
   const Progress progress = control_ ? drive_chosen(done, turns) : drive_natural(done, turns);
+  if (progress == Progress::fault || progress == Progress::hang) deliveries_.end();
   host_looks();
   mirrors_.to_host();
   driving_ = false;
@@ -311,7 +312,7 @@ void DeviceImpl::host_looks() {
   });
 }
 
-Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
+Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress, const std::vector<std::uint32_t>& until) {
   if (progress != Progress::done) return progress;
   if (watch_) watch_->settle(); // it may tell what runs on
   if (wait.kind == trace::HostWait::Kind::event && !wait.record_operation)
@@ -322,6 +323,7 @@ Progress DeviceImpl::finish_wait(trace::HostWait wait, Progress progress) {
     printed_.clear();
   }
   shared_memory_waited_for(wait);
+  deliveries_.waited_for(until);
   say(wait);
   forget_read(wait);
   return progress;
@@ -344,7 +346,7 @@ Progress DeviceImpl::wait_since_begin(trace::HostWait wait, std::vector<std::uin
   until = has_begun ? begun->second.until : order_.host_waits(wait);
   Progress progress = drive(until, 0);
   if (progress == Progress::done) progress = begin_host_functions();
-  progress = finish_wait(wait, progress);
+  progress = finish_wait(wait, progress, until);
   if (has_begun && progress == Progress::done) begun_waits_.erase(wait.host_thread); // others may have come and gone
   return progress;
 }
@@ -367,7 +369,7 @@ Progress DeviceImpl::query(const trace::HostWait& wait) {
       !fault_ && std::all_of(until.begin(), until.end(), [&](std::uint32_t id) { return is_done(id); });
   Progress progress = drive(until, turns);
   if (progress == Progress::done) progress = begin_host_functions();
-  progress = finish_wait(asked, progress);
+  progress = finish_wait(asked, progress, until);
   if (complete) advance(turns);
   return progress;
 }
@@ -384,14 +386,22 @@ void DeviceImpl::advance(std::uint64_t visible_operations) {
   drive({incomplete_.rbegin()->first}, std::max<std::uint64_t>(visible_operations, 1));
   if (!host_saw_) return;
   // The host watches memory that has changed: it may know by that of all that is complete.
-  for (std::uint32_t id : before)
-    if (is_done(id)) say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, 0});
+  for (std::uint32_t id : before) {
+    if (!is_done(id)) continue;
+    deliveries_.waited_for({id});
+    say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, 0});
+  }
 }
 
 Progress DeviceImpl::drain() {
+  for (const std::uint32_t function : options_.end_later)
+    if (const Progress ended = replay_function_end(function); ended == Progress::fault || ended == Progress::hang)
+      return ended;
   std::vector<std::uint32_t> all;
   for (const auto& [id, pending] : incomplete_) all.push_back(id);
-  return drive(all, 0);
+  const Progress progress = drive(all, 0);
+  deliveries_.end();
+  return progress;
 }
 
 } // namespace deadheat::device

@@ -29,6 +29,7 @@ bool DeviceImpl::run_on_host(Pending& pending) {
   pending.called = true;
   functions_queued_.erase(id);
   // What comes before it is complete when it begins, and it can tell any host thread, in ways that are not seen.
+  deliveries_.begun(id);
   say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, pending.operation.host_thread});
   const bool looks = looks_at_host_functions() && functions_running_ == 0;
   device_looks();
@@ -75,6 +76,8 @@ bool DeviceImpl::host_function_wrote(std::uint32_t operation) {
   trace::Effects effects{operation, {}};
   host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
     effects.changes.push_back({address, keep(data, bytes)});
+    deliveries_.wrote(operation, {address, bytes, bytes},
+                      [&] { return std::vector<std::uint8_t>(data, data + bytes); });
   });
   if (effects.changes.empty()) return false;
   say(effects);
@@ -95,6 +98,29 @@ bool DeviceImpl::end_host_function() {
   say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, 0});
   complete(id);
   return true;
+}
+
+// ---- in a replay
+
+// Where the recorded run says that a function began, or that one ended that the host may have told something.
+Progress DeviceImpl::replay_function_wait(const trace::HostWait& wait) {
+  const bool begins = !std::exchange(functions_told_.at(wait.id), true);
+  const auto has_begun = [&] {
+    const auto function = incomplete_.find(wait.id);
+    return function == incomplete_.end() || function->second.called;
+  };
+  const Progress progress = drive_until(has_begun, 0);
+  if (begins && progress == Progress::done) deliveries_.begun(wait.id);
+  return finish_wait(wait, progress,
+                     begins || !is_done(wait.id) ? std::vector<std::uint32_t>() : std::vector<std::uint32_t>{wait.id});
+}
+
+Progress DeviceImpl::replay_function_end(std::uint32_t operation) {
+  const auto function = incomplete_.find(operation);
+  if (function == incomplete_.end()) return Progress::done;
+  const Progress progress = drive_until([&] { return is_done(operation) || function->second.called; }, 0);
+  if (progress == Progress::done && !is_done(operation)) complete(operation);
+  return progress;
 }
 
 // ---- beginning early

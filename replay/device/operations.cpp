@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "deadheat/conditions.h"
 #include "replay/device/device_impl.h"
 #include "replay/engine/shadow.h"
 
@@ -14,6 +15,18 @@ std::uint8_t* host(std::uint64_t address) { return reinterpret_cast<std::uint8_t
 using Direction = trace::Copy::Direction;
 bool from_host(const trace::Copy& c) { return c.direction == Direction::h2d || c.direction == Direction::h2h; }
 bool into_host(const trace::Copy& c) { return c.direction == Direction::d2h || c.direction == Direction::h2h; }
+
+std::vector<std::uint8_t> bytes_at(const trace::MemoryRange& range) {
+  std::vector<std::uint8_t> bytes;
+  for (std::uint64_t r = 0; r < range.rows(); ++r)
+    bytes.insert(bytes.end(), host(range.row(r)), host(range.row(r)) + range.width);
+  return bytes;
+}
+
+bool brings_host(const trace::Operation& operation) {
+  const auto* copy = std::get_if<trace::Copy>(&operation.what);
+  return copy && copy->direction == Direction::d2h;
+}
 
 constexpr std::uint64_t max_cluster_blocks = 16; // of sm_90, non-portable sizes included
 
@@ -133,9 +146,12 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
   for (std::uint32_t before : after)
     if (!is_done(before) && before != id) pending.after.push_back(before);
   if (options_.chooser) options_.chooser->submitted(id, after);
+  if (options_.sink) deliveries_.submitted(id, after, brings_host(operation));
+  pending.reaches_host = std::holds_alternative<trace::Launch>(operation.what) && holds_shared_address(data);
   pending.primary = order_.primary(id);
   if (std::holds_alternative<trace::HostCallback>(operation.what)) pending.callback = std::exchange(next_callback_, {});
   if (pending.callback.run) functions_queued_.insert(id);
+  if (!options_.live && std::holds_alternative<trace::HostCallback>(operation.what)) functions_told_.emplace(id, false);
   uses_shared_memory(operation);
   say(operation);
   pending.operation = std::move(operation);
@@ -265,8 +281,8 @@ void DeviceImpl::run_copy(Pending& pending) {
     if (!touchable(destination.row(r), copy.destination.width, AccessKind::write)) return;
   std::vector<std::uint8_t>& data = pending.data;
   const bool simple = source.rows() == 1 && destination.rows() == 1;
-  const bool deliver = into_host(copy);
-  if (simple && !deliver && !pending.has_data && (reads_device || options_.live)) {
+  const bool to_host = into_host(copy);
+  if (simple && !to_host && !pending.has_data && (reads_device || options_.live)) {
     std::memmove(host(copy.destination.address), host(copy.source.address), total);
     mark_copied(copy, reads_device);
   } else {
@@ -277,17 +293,33 @@ void DeviceImpl::run_copy(Pending& pending) {
           std::memcpy(data.data() + r * copy.source.width, host(source.row(r)), copy.source.width);
     }
     data.resize(total);
-    if (reads_device && deliver) check_written(pending.operation);
+    if (reads_device && to_host) check_written(pending.operation);
     if (writes_device || options_.live)
       for (std::uint64_t r = 0; r < destination.rows(); ++r)
         std::memcpy(host(destination.row(r)), data.data() + r * copy.destination.width, copy.destination.width);
     mark_copied(copy, reads_device && writes_device);
-    if (deliver && copy.direction == Direction::d2h && options_.sink)
-      say(trace::HostRead{pending.operation.id, copy.source.address, keep(data.data(), total)});
   }
-  if (writes_device && deliver) // reported as the copy's HostRead
+  deliver(pending);
+  if (writes_device && to_host) // reported as the copy's HostRead
     for (std::uint64_t r = 0; r < destination.rows(); ++r)
       host_memory_.forget(destination.row(r), copy.destination.width);
+}
+
+// The host finds what a copy brought once it looks there, but what decides about a graph's node is read at once.
+void DeviceImpl::deliver(Pending& pending) {
+  if (!options_.sink) return;
+  const auto& copy = std::get<trace::Copy>(pending.operation.what);
+  const std::uint32_t id = pending.operation.id;
+  if (copy.api == condition_read)
+    return say(trace::HostRead{id, copy.source.address, keep(pending.data.data(), pending.data.size())});
+  if (brings_host(pending.operation))
+    return deliveries_.brought(id, copy.source.address, copy.destination, std::move(pending.data));
+  const trace::MemoryRange& range = copy.destination;
+  if (!into_host(copy) && !Memory::in_shared_arena(range.address)) return;
+  deliveries_.wrote(id, range, [&] {
+    std::vector<std::uint8_t> bytes = std::move(pending.data);
+    return bytes.empty() ? bytes_at(range) : bytes;
+  });
 }
 
 // Shadows, and that of written bytes, follow a copy, row by row where the rows are alike.
@@ -339,7 +371,7 @@ void DeviceImpl::check_written(const trace::Operation& operation) {
   say(error);
 }
 
-void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
+void DeviceImpl::run_set(const trace::Set& set, std::uint32_t operation) {
   const trace::MemoryRange& range = set.destination;
   for (std::uint64_t r = 0; r < range.rows(); ++r) {
     if (!touchable(range.row(r), set.destination.width, AccessKind::write)) return;
@@ -353,6 +385,8 @@ void DeviceImpl::run_set(const trace::Set& set, std::uint32_t) {
     for (std::uint64_t i = 0; i + set.element_bytes <= set.destination.width; i += set.element_bytes)
       std::memcpy(to + i, &set.value, set.element_bytes);
   }
+  if (options_.sink && Memory::in_shared_arena(range.address))
+    deliveries_.wrote(operation, range, [&] { return bytes_at(range); });
 }
 
 // An opaque launch, a host function: the bytes that it changed when it was recorded.
@@ -362,6 +396,9 @@ void DeviceImpl::run_effects(std::uint32_t operation) {
     std::memcpy(host(change.address), change.bytes.data(), change.bytes.size());
     memory_->written(to_host(change.address), change.bytes.size());
     if (options_.shadows) options_.shadows->forget(to_host(change.address), change.bytes.size());
+    if (options_.sink && Memory::in_shared_arena(change.address))
+      deliveries_.wrote(operation, {change.address, change.bytes.size(), change.bytes.size()},
+                        [&] { return change.bytes; });
   }
 }
 
@@ -407,6 +444,7 @@ bool DeviceImpl::begin(Pending& pending) {
     for (const Change& change : effects_.at(id)) host_memory_.forget(to_host(change.address), change.bytes.size());
   }
   if (fault_) return false;
+  if (options_.end_later.count(id)) return pending.called = true;
   complete(id);
   return true;
 }
@@ -418,6 +456,10 @@ void DeviceImpl::complete(std::uint32_t operation) {
   if (holds_) holds_->operation_done(operation);
   if (options_.chooser) options_.chooser->completed(operation);
   const bool launched = found->second.launch;
+  if (launched && options_.sink && found->second.reaches_host)
+    deliveries_.may_have_written(operation, [this](std::uint64_t address) {
+      return Memory::in_shared_arena(address) && find_allocation(address);
+    });
   note_read(found->second);
   incomplete_.erase(found);
   if (launched) machine_->primary_complete(operation);

@@ -145,10 +145,12 @@ Expected<Progress> DeviceImpl::apply(const trace::Record& record, const BlobRead
   } else if (auto* r = std::get_if<trace::Operation>(&record)) {
     return apply_operation(*r, blob);
   } else if (auto* r = std::get_if<trace::OperationEnd>(&record)) {
+    if (options_.end_later.count(r->operation)) return replay_function_end(r->operation);
     recorded_as_done_.insert(r->operation);
     return Progress::done;
   } else if (auto* r = std::get_if<trace::HostWait>(&record)) {
     recorded_as_done_.clear();
+    if (r->kind == trace::HostWait::Kind::operation && functions_told_.count(r->id)) return replay_function_wait(*r);
     std::vector<std::uint32_t> until;
     return wait_since_begin(*r, until);
   } else if (auto* r = std::get_if<trace::HostWaitBegin>(&record)) {

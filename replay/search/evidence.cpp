@@ -33,7 +33,15 @@ Expected<void> Judge::found(Race& race, const SchedulePair& pair, const Run& a, 
                             const std::optional<Race::Instance>& directed) {
   Expected<const ValueTypes*> types = session_.value_types();
   if (!types) return types.error();
-  Comparison comparison = compare(a.outputs, b.outputs, *types);
+  // What ran later belongs to another history of the host: the capsule ends where the runs part.
+  const Comparison parting = compare(a.outputs, b.outputs, nullptr);
+  const std::size_t commands = parting.operation ? b.commands : std::max(a.commands, b.commands);
+  const Session capsule = session_.first(commands);
+  Expected<Run> of_a = capsule.run(pair.first_then_second, nullptr, budget_);
+  if (!of_a) return of_a.error();
+  Expected<Run> of_b = capsule.run(pair.second_then_first, nullptr, budget_);
+  if (!of_b) return of_b.error();
+  const Comparison comparison = compare(of_a->outputs, of_b->outputs, *types);
   race.verdict = Verdict::harmful;
   race.differences = comparison.differences;
   Race::Instance instance = directed.value_or(race.instances.front());
@@ -49,17 +57,10 @@ Expected<void> Judge::found(Race& race, const SchedulePair& pair, const Run& a, 
   witness.last_operation = comparison.operation ? comparison.operation : ~0u;
   witness.budget = budget_;
   witness.value_types = (*types)->known();
-  // What ran later belongs to another history of the host: the capsule ends where the runs part.
-  std::size_t commands = std::max(a.commands, b.commands);
-  if (comparison.operation) commands = b.commands;
-  Expected<Run> whole_a = session_.run(witness.a, nullptr, budget_);
-  if (!whole_a) return whole_a.error();
-  Expected<Run> whole_b = session_.run(witness.b, nullptr, budget_);
-  if (!whole_b) return whole_b.error();
-  witness.weak = whole_a->choices.old_shown || whole_b->choices.old_shown;
-  witness.digest_a = whole_a->outputs.digest(witness.last_operation);
-  witness.digest_b = whole_b->outputs.digest(witness.last_operation);
-  return write(race, witness, commands);
+  witness.weak = of_a->choices.old_shown || of_b->choices.old_shown;
+  witness.digest_a = of_a->outputs.digest(witness.last_operation);
+  witness.digest_b = of_b->outputs.digest(witness.last_operation);
+  return write(race, witness, capsule);
 }
 
 Expected<void> Judge::describe(Race& race, const SchedulePair& pair, Race::Instance& instance, bool choose) {
@@ -95,13 +96,13 @@ Expected<void> Judge::describe(Race& race, const SchedulePair& pair, Race::Insta
   return {};
 }
 
-Expected<void> Judge::write(Race& race, const Witness& witness, std::size_t commands) {
+Expected<void> Judge::write(Race& race, const Witness& witness, const Session& run) {
   std::error_code error;
   fs::create_directories(options_.output, error);
   Expected<TemporaryDirectory> directory = TemporaryDirectory::create();
   if (!directory) return directory.error();
   std::string capsule = directory->path() + "/capsule";
-  if (Expected<void> saved = session_.save(capsule, commands); !saved) return saved;
+  if (Expected<void> saved = run.save(capsule); !saved) return saved;
   std::string file = (fs::path(options_.output) / ("race-" + std::to_string(race.id) + ".witness")).string();
   if (Expected<void> written = write_witness(file, witness, capsule); !written) return written;
   race.witness = file;

@@ -86,7 +86,7 @@ class Judge {
   // What the two runs of a witness did, and what else than the instance changed places.
   // `choose`: the instance may become that at which they part.
   Expected<void> describe(Race& race, const SchedulePair& pair, Race::Instance& instance, bool choose);
-  Expected<void> write(Race& race, const Witness& witness, std::size_t commands);
+  Expected<void> write(Race& race, const Witness& witness, const Session& run);
   // An order that changes the outputs: the switches in it that matter.
   Expected<void> found_by_order(Race& race, const Schedule& schedule, const Run& run);
   // Both as lists: of the switches that they share and of the old values, those that matter.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "deadheat/conditions.h"
 
@@ -239,6 +241,26 @@ ValueTypes::Place ValueTypes::place(std::uint64_t address) const {
   return {allocation->record.allocation, address - allocation->record.address};
 }
 
+namespace {
+
+// Behind printf and what was seen of memory that host and device share.
+std::size_t first_copy(const Outputs& outputs, std::size_t from) {
+  while (from < outputs.outputs.size() && !outputs.outputs[from].operation) ++from;
+  return from;
+}
+
+// Of two outputs of one operation; where such come first.
+std::optional<std::pair<std::size_t, std::size_t>> first_difference(const Outputs& a, std::size_t i, const Outputs& b,
+                                                                    std::size_t j) {
+  for (; i < a.outputs.size() && j < b.outputs.size(); ++i, ++j) {
+    if (a.outputs[i].operation != b.outputs[j].operation) return std::nullopt;
+    if (a.outputs[i].bytes != b.outputs[j].bytes) return std::pair(i, j);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
 Comparison compare(const Outputs& a, const Outputs& b, const ValueTypes* types) {
   Comparison result;
   std::size_t i = 0, j = 0;
@@ -247,6 +269,12 @@ Comparison compare(const Outputs& a, const Outputs& b, const ValueTypes* types) 
     if (x.operation != y.operation || x.bytes != y.bytes) break;
     ++i;
     ++j;
+  }
+  // That memory which host and device share changed elsewhere tells less than what a copy is found to have brought.
+  const auto shared = [](const Output& output) { return !output.operation && output.address; };
+  if (i < a.outputs.size() && j < b.outputs.size() && (shared(a.outputs[i]) || shared(b.outputs[j]))) {
+    const std::size_t of_a = first_copy(a, i), of_b = first_copy(b, j);
+    if (const auto copies = first_difference(a, of_a, b, of_b)) std::tie(i, j) = *copies;
   }
   bool a_left = i < a.outputs.size(), b_left = j < b.outputs.size();
   if (a_left && b_left && a.outputs[i].operation == b.outputs[j].operation) {

@@ -77,6 +77,11 @@ Expected<Session> Session::open(const std::string& trace) {
       Visitor(Session& s, bool& o, const trace::TraceReader& r) : session(s), operations(o), reader(r) {}
       std::vector<trace::Record> of_gpu;
       std::set<std::uint32_t> launches, running;
+      struct Function {
+        unsigned waits = 0;
+        bool begun = false;
+      };
+      std::map<std::uint32_t, Function> functions; // host functions, by operation
       bool access(const trace::AccessView&) override { return true; }
       bool record(trace::Record& record) override {
         operations |= std::holds_alternative<trace::Operation>(record);
@@ -87,6 +92,7 @@ Expected<Session> Session::open(const std::string& trace) {
         } else if (auto* end = std::get_if<trace::OperationEnd>(&record)) {
           running.erase(end->operation);
         }
+        const bool ends_function = follow_functions(record);
         if (auto* process = std::get_if<trace::Process>(&record)) session.process_ = *process;
         if (auto* read = std::get_if<trace::HostRead>(&record)) {
           Expected<std::vector<std::uint8_t>> bytes = reader.bytes(read->data);
@@ -102,10 +108,27 @@ Expected<Session> Session::open(const std::string& trace) {
         }
         if (auto* effects = std::get_if<trace::Effects>(&record)) {
           of_host_function(std::move(*effects));
-        } else if (is_command(record)) {
+        } else if (is_command(record) || ends_function) {
           session.commands_.push_back(std::make_shared<const trace::Record>(std::move(record)));
         }
         return true;
+      }
+      // Is this the end of a host function that ran on beside the host, as a second wait says (host_functions.cpp)? Of
+      // a run that was saved no other is kept.
+      bool follow_functions(const trace::Record& record) {
+        if (auto* operation = std::get_if<trace::Operation>(&record)) {
+          if (std::holds_alternative<trace::HostCallback>(operation->what)) functions[operation->id];
+        } else if (auto* wait = std::get_if<trace::HostWait>(&record)) {
+          const auto function = functions.find(wait->id);
+          if (wait->kind == trace::HostWait::Kind::operation && function != functions.end()) ++function->second.waits;
+        } else if (auto* begin = std::get_if<trace::OperationBegin>(&record)) {
+          const auto function = functions.find(begin->operation);
+          if (function != functions.end()) function->second.begun = true;
+        } else if (auto* end = std::get_if<trace::OperationEnd>(&record)) {
+          const auto function = functions.find(end->operation);
+          return function != functions.end() && (function->second.waits > 1 || !function->second.begun);
+        }
+        return false;
       }
       // It was recorded when the function had run; a replay knows it before.
       void of_host_function(trace::Effects effects) {
@@ -287,11 +310,24 @@ Expected<const ValueTypes*> Session::value_types() const {
   return static_cast<const ValueTypes*>(types_.get());
 }
 
-Expected<void> Session::save(const std::string& directory, std::size_t count) const {
+Session Session::first(std::size_t commands) const {
+  Session other = *this;
+  other.commands_.resize(std::min(commands, commands_.size()));
+  std::set<std::uint32_t> kept;
+  for (const auto& command : other.commands_)
+    if (const auto* operation = std::get_if<trace::Operation>(command.get())) kept.insert(operation->id);
+  for (std::size_t index = other.commands_.size(); index < commands_.size(); ++index) {
+    const auto* end = std::get_if<trace::OperationEnd>(commands_[index].get());
+    if (end && kept.count(end->operation)) other.commands_.push_back(commands_[index]);
+  }
+  return other;
+}
+
+Expected<void> Session::save(const std::string& directory) const {
   Expected<std::unique_ptr<trace::TraceWriter>> writer = trace::TraceWriter::create(directory, process_, {.level = 9});
   if (!writer) return writer.error();
-  for (std::size_t index = 0; index < std::min(count, commands_.size()); ++index) {
-    const trace::Record& command = *commands_[index];
+  for (const auto& kept : commands_) {
+    const trace::Record& command = *kept;
     for (const trace::BlobHash& hash : blobs_of(command)) {
       Expected<std::vector<std::uint8_t>> bytes = blob(hash);
       if (!bytes) return bytes.error();

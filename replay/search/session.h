@@ -67,6 +67,8 @@ class Session {
     other.garbage_ = number;
     return other;
   }
+  // The first of its commands, as a session of their own. Host functions that still run then end behind them.
+  Session first(std::size_t commands) const;
   // The launch that an operation is; null: it is none.
   const trace::Launch* launch(std::uint32_t operation) const;
   // An operation that it comes after: the one before it in its stream; of a graph's node one that it depends on. 0:
@@ -89,8 +91,8 @@ class Session {
   // Copies inside device memory whose destination no copy reads; none where that is not known.
   std::vector<std::pair<std::uint32_t, trace::MemoryRange>> unread_copies() const;
 
-  // Writes commands [0, count) as a trace of their own.
-  Expected<void> save(const std::string& directory, std::size_t count) const;
+  // Writes the commands as a trace of their own.
+  Expected<void> save(const std::string& directory) const;
   std::size_t size() const { return commands_.size(); }
 
  private:

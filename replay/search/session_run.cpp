@@ -30,6 +30,7 @@ class Collector final : public device::Sink {
         if (auto rows = rows_->find(read->operation); rows != rows_->end()) outputs_.back().rows = rows->second;
       if (shadows_) take_shadows(outputs_.back());
     }
+    if (shadows_) follow(record);
   }
   void weak_accesses(const trace::Warp&, std::uint32_t, const device::LaneLogs&) override {}
   trace::Bytes keep(const void* data, std::uint64_t size) override {
@@ -41,22 +42,49 @@ class Collector final : public device::Sink {
   std::vector<Output>& outputs() { return outputs_; }
 
  private:
-  // Those that belong to the bytes, row by row.
-  void take_shadows(const Output& output) {
-    const std::vector<std::uint8_t>& bytes = output.bytes;
-    for (std::uint64_t row = 0; row < bytes.size(); row += output.row_bytes()) {
-      const std::uint64_t end = std::min<std::uint64_t>(bytes.size(), row + output.row_bytes());
-      const std::uint64_t at = output.address_at(row), here = to_host(at);
-      shadows_->each(here, end - row, [&](std::uint64_t address, const engine::Shadow& shadow) {
-        const std::uint64_t offset = address - here, width = engine::width_of(shadow.kind) / 8;
-        std::uint64_t bits = 0;
-        if (row + offset + width > end) return;
-        std::memcpy(&bits, bytes.data() + row + offset, width);
-        if (bits == shadow.bits) shadowed_->elements.push_back({output.operation, at + offset, shadow});
-      });
+  // The host looks at what a copy brought when its source may have changed again.
+  void follow(const trace::Record& record) {
+    if (auto* operation = std::get_if<trace::Operation>(&record)) {
+      const auto* copy = std::get_if<trace::Copy>(&operation->what);
+      if (copy && copy->direction == trace::Copy::Direction::d2h) copied_[operation->id].source = copy->source;
+    } else if (auto* end = std::get_if<trace::OperationEnd>(&record)) {
+      const auto copied = copied_.find(end->operation);
+      if (copied == copied_.end()) return;
+      Copied& copy = copied->second;
+      for (std::uint64_t r = 0; r < copy.source.rows(); ++r)
+        each_shadow(copy.source.row(r), copy.source.width, r * copy.source.width,
+                    [&](std::uint64_t at, const engine::Shadow& shadow) { copy.shadows.emplace_back(at, shadow); });
     }
   }
 
+  template <typename Do>
+  void each_shadow(std::uint64_t row, std::uint64_t width, std::uint64_t offset, Do&& take) const {
+    const std::uint64_t here = to_host(row);
+    shadows_->each(here, width, [&](std::uint64_t address, const engine::Shadow& shadow) {
+      if (address - here + engine::width_of(shadow.kind) / 8 <= width) take(offset + (address - here), shadow);
+    });
+  }
+
+  // Those that belong to the bytes.
+  void take_shadows(const Output& output) {
+    auto take = [&](std::uint64_t at, const engine::Shadow& shadow) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, output.bytes.data() + at, engine::width_of(shadow.kind) / 8);
+      if (bits == shadow.bits) shadowed_->elements.push_back({output.operation, output.address_at(at), shadow});
+    };
+    if (const auto copied = copied_.find(output.operation); copied != copied_.end()) {
+      for (const auto& [at, shadow] : copied->second.shadows) take(at, shadow);
+      copied_.erase(copied);
+    } else if (output.operation == 0) {
+      each_shadow(output.address, output.bytes.size(), 0, take);
+    }
+  }
+
+  struct Copied {
+    trace::MemoryRange source;
+    std::vector<std::pair<std::uint64_t, engine::Shadow>> shadows; // by offset in the bytes
+  };
+  std::map<std::uint32_t, Copied> copied_; // by operation: what the host has still to look at
   std::vector<Output> outputs_;
   const RowsOf* rows_;
   const engine::Shadows* shadows_;
@@ -154,6 +182,8 @@ device::DeviceOptions Session::device_options(const Schedule& schedule, std::uin
   options.modules = modules_;
   options.schedule = schedule;
   options.budget = budget;
+  for (const auto& command : commands_)
+    if (const auto* end = std::get_if<trace::OperationEnd>(command.get())) options.end_later.insert(end->operation);
   options.profile.memory_bytes = std::max(options.profile.memory_bytes, memory_bytes_ + (memory_bytes_ >> 3));
   return options;
 }
