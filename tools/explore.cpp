@@ -23,16 +23,24 @@ bool same_site(const RaceSide& a, const RaceSide& b) {
   return a.name.module == b.name.module && a.name.site == b.name.site;
 }
 
-bool same_line(const RaceSide& a, const RaceSide& b) {
+// Lines, and how they were inlined, as Sides tells sides apart.
+bool same_place(const RaceSide& a, const RaceSide& b) {
   const auto same = [](const SourceFrame& x, const SourceFrame& y) { return x.file == y.file && x.line == y.line; };
-  return !a.source.empty() && a.opcode == b.opcode &&
-         std::equal(a.source.begin(), a.source.end(), b.source.begin(), b.source.end(), same);
+  return !a.source.empty() && std::equal(a.source.begin(), a.source.end(), b.source.begin(), b.source.end(), same);
+}
+
+bool same_line(const RaceSide& a, const RaceSide& b) { return a.opcode == b.opcode && same_place(a, b); }
+
+// A race has all instructions of its lines, and names those of one occurrence.
+bool same_side(const RaceSide& a, const RaceSide& b) {
+  if (same_site(a, b)) return true;
+  return a.name.launch != 0 && b.name.launch != 0 && a.op == b.op && same_place(a, b);
 }
 
 bool same_race(const Race& a, const Race& b) {
   if (a.level != b.level || a.race_class != b.race_class) return false;
-  return (same_site(a.first, b.first) && same_site(a.second, b.second)) ||
-         (same_site(a.first, b.second) && same_site(a.second, b.first));
+  return (same_side(a.first, b.first) && same_side(a.second, b.second)) ||
+         (same_side(a.first, b.second) && same_side(a.second, b.first));
 }
 
 void merge(Analysis& all, Analysis found, std::uint64_t schedule) {

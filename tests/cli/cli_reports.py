@@ -66,7 +66,7 @@ class Reports(Case):
         self.assertEqual((status, self.json("one")["races"]), (0, []), err)
         status, _, err = self.deadheat("check", "--explore", "8", "--json", "more", "--", program("hidden"))
         self.assertEqual(status, 1, err)
-        [race] = self.json("more")["races"]
+        [race] = self.json("more")["races"]  # one line, of which two instructions race in one schedule or the other
         lines = {race["first"]["line"], race["second"]["line"]}
         self.assertEqual(lines, {marker_line("hidden.cu", "WRITE"), marker_line("hidden.cu", "READ")})
         self.assertGreater(race["explored"], 0)
