@@ -137,6 +137,9 @@ void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
     Fence& after = message->after;
     if (!after.mark || after.scope < fence.scope) after = fence;
   }
+  if (std::optional<Message>& early = entry.early_message; early && early->read.thread == thread) {
+    if (!early->after.mark || early->after.scope < fence.scope) early->after = fence;
+  }
 }
 
 void Explainer::note_common(const Mark& mark) {

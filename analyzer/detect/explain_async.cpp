@@ -111,8 +111,13 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
            wait.phase >= released.phase;
   };
   const auto early = entry.arrived_before.find({seen.block, seen.address});
-  if (!bulk(first) && !covers(seen) && seen.mark && early != entry.arrived_before.end() &&
-      early->second.phase <= seen.phase) {
+  const auto makes = [](const Place& place) { return place.site && place.site->opcode.starts_with("mbarrier.init"); };
+  if (makes(first) || makes(second)) {
+    out.push_back(std::string("the mbarrier itself orders nothing with its own initialization (") +
+                  (makes(first) ? "the first" : "the second") +
+                  "): a barrier has to come behind that (__syncthreads, or the cluster's where other blocks use it)");
+  } else if (!bulk(first) && !covers(seen) && seen.mark && early != entry.arrived_before.end() &&
+             early->second.phase <= seen.phase) {
     out.push_back("the first arrived at " + object_text(seen.address) + " (" + place(early->second.mark) +
                   ") before it made its access, so that who waits for that, as the second does at " + place(seen.mark) +
                   ", need not come after it" +

@@ -39,11 +39,15 @@ void Explainer::note_unused(const trace::Module& module) {
     unused_.insert(detector_.sides().site(module.id, site));
 }
 
-// What races is no message about itself.
+// What races is no message about itself. A flag may stand on the line of the data, though.
 bool Explainer::is_side(const FoundRace& race, PlaceId place) const {
-  const SideId side = detector_.sides().place(place).side;
-  return side == detector_.sides().place(race.first.place).side ||
-         side == detector_.sides().place(race.second.place).side;
+  const Place& here = detector_.sides().place(place);
+  const auto is = [&](PlaceId racing) {
+    const Place& there = detector_.sides().place(racing);
+    return here.side == there.side &&
+           (!there.site || is_strong(there.site->ordering) == is_strong(here.site->ordering));
+  };
+  return is(race.first.place) || is(race.second.place);
 }
 
 void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane) {

@@ -46,6 +46,15 @@ TEST_F(BrokenMessages, TwoArraysBehindOneFlag) {
       << found[0].why;
 }
 
+// scan[i] = x; __threadfence(); flag[i] = 1; all on one line, as are the wait and the read.
+TEST_F(BrokenMessages, AFlagOnTheLineOfItsData) {
+  tell(write_data_, data);
+  tell(strong(10, AccessKind::write, false), flag);
+  hear(strong(20, AccessKind::read, true), flag);
+  hear(read_data_, data);
+  expect_one_that_says("but the write releases nothing", "alone orders nothing");
+}
+
 TEST_F(BrokenMessages, TwoArraysBehindAFlagEach) {
   const std::uint32_t raise = strong(12, AccessKind::write, false), raise_more = strong(13, AccessKind::write, false);
   const std::uint32_t wait = strong(18, AccessKind::read, true), wait_more = strong(19, AccessKind::read, true);
@@ -119,6 +128,35 @@ TEST_F(BrokenMessages, WhoPolledBeforeTheFirstRaisedTheFlagWaitsForNobodyElse) {
   hear(look, flag);
   hear(read_data_, data);
   expect_one_that_says("writes at a.cu:12 what the block of the second reads at a.cu:18", "third");
+}
+
+// An mbarrier that another warp uses before it need have been made.
+TEST(MadeMbarriers, OrderNothingWithTheirOwnInitialization) {
+  LittleTrace trace;
+  trace.kernel(
+      "mbarrier.init.shared::cta.b64 [%r1], 64;\n"
+      "mbarrier.arrive.shared::cta.b64 %rd1, [%r1];");
+  const std::uint32_t launch = trace.launch(2, {1, 1, 1}, {64, 1, 1});
+  const auto at = [&](trace::Mbarrier::What what, std::uint32_t site, std::uint32_t warp) {
+    trace::Mbarrier record;
+    record.what = what;
+    record.warp = {launch, 0, warp};
+    record.module = 1;
+    record.site = site;
+    record.mask = 1;
+    record.address[0] = 64;
+    record.count[0] = 1;
+    trace.add(record);
+  };
+  at(trace::Mbarrier::What::init, 0, 0);
+  at(trace::Mbarrier::What::arrive, 1, 0);
+  at(trace::Mbarrier::What::arrive, 1, 1);
+  trace.end_launch(launch);
+  const std::vector<Race> races = trace.analyze().races;
+  ASSERT_EQ(races.size(), 1u);
+  EXPECT_NE(races[0].why.find("orders nothing with its own initialization (the first)"), std::string::npos)
+      << races[0].why;
+  EXPECT_EQ(races[0].why.find("waits for no phase"), std::string::npos) << races[0].why;
 }
 
 } // namespace

@@ -48,6 +48,11 @@ TEST(LitmusMessages, AnotherAnnouncesTooEarly) { // no barrier behind what the o
       Litmus().fence(t0).atomic(t0, y).write(same_block, x).fence(same_block).atomic(t1, y).fence(t1).read(t1, x).why();
   says(why, "but another thread than that of the first access writes it, and before that access");
   not_says(why, "alone orders nothing");
+  // The first has no fence of its own: who announces has one.
+  const std::string unfenced =
+      Litmus().fence(t0).atomic(t0, y).write(same_block, x).atomic(t1, y).fence(t1).read(t1, x).why();
+  says(unfenced, "but another thread than that of the first access writes it, and before that access");
+  not_says(unfenced, "alone orders nothing");
 }
 
 // A lock that is given back without a barrier, and what the blocks count under it, which its holders read plainly.
