@@ -200,7 +200,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
         "accesses changed places, too";
   if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
     race.schedules += (*all)->schedules;
-    race.verdict_why = driven ? words : trouble + "; " + words;
+    if (!elsewhere_) race.verdict_why = driven || trouble.empty() ? words : trouble + "; " + words;
   }
   if (driven) race.verdict_why += cut_short;
   if (driven && !told) race.verdict_why += ", and the host gets nothing that comes after the two";
