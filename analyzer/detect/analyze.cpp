@@ -224,6 +224,16 @@ class LogSource final : public Source {
     }
   }
   ptx::FlaggedReads flagged(const trace::Module& module) const { return outcomes_.flagged(module); }
+  bool taken(std::uint32_t id, const Site& read, const Site* write) const {
+    trace::Module module;
+    {
+      std::lock_guard lock(mutex_);
+      const auto known = modules_.find(id);
+      if (known == modules_.end()) return false;
+      module = known->second;
+    }
+    return outcomes_.taken(module, read, write);
+  }
   // Those that were played, by id; without sites.
   std::map<std::uint32_t, trace::Module> modules() const {
     std::lock_guard lock(mutex_);
@@ -342,6 +352,9 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   if (options.memory_limit) share_out(options.memory_limit, find);
   find.progress = options.progress;
   find.flagged = [&](const trace::Module& module) { return source.flagged(module); };
+  find.taken = [&](std::uint32_t module, const Site& read, const Site* write) {
+    return source.taken(module, read, write);
+  };
   Findings findings = find_races(source, find);
   const Detector& detector = *findings.detector;
   blur_races(source, text, findings);

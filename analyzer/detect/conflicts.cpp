@@ -151,6 +151,11 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
         site && ptx::is_texel(*site)
             ? "a read through the texture cache, which is not kept coherent with what is written meanwhile, of what "
             : "a read through the non-coherent cache (ld.global.nc, __ldg, const __restrict__) of what ";
+    if (a.operation() == b.operation() && !first.writes() && causality_.ordered(a, first.stamp, first.group, b)) {
+      return read +
+             "the same launch writes behind it: nothing before the write needs the value, so that it may be read "
+             "behind the write as well";
+    }
     if (a.operation() == b.operation()) return read + "the same launch writes: no synchronization orders it";
     if (causality_.ordered(a, first.stamp, first.group, b)) {
       return read +

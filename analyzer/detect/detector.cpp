@@ -39,10 +39,12 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       all_active_(active_.count() == (partitions - worker_ + setup.workers - 1) / setup.workers),
       causality_(operations_, {.observers = setup.pass == Pass::pairs, .fence_sc_order = false}),
       filter_(causality_, suspects, active_),
-      shadow_(causality_, sides_, suspects, active_,
-              [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
-                conflict(kind, first, second, overlap);
-              }),
+      shadow_(
+          causality_, sides_, suspects, active_,
+          [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
+            conflict(kind, first, second, overlap);
+          },
+          setup.taken),
       flagged_reads_of_(setup.flagged),
       refills_(causality_, [this](const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
         if (are_to_be_ordered(first, second, overlap)) race(RaceClass::strong, first, second, overlap);

@@ -57,6 +57,7 @@ class Detector {
     const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
     bool several_devices = false;          // from the start: there are launches of several
     Flagged flagged;
+    Shadow::Taken taken;
     std::uint32_t most_operations = order::largest_operation; // that are looked at
   };
   // The first pass fills `suspects`, the second reads them.

@@ -99,6 +99,7 @@ class Finder {
         setup.wait_loops = wait_loops;
         setup.several_devices = several_devices_;
         setup.flagged = options_.flagged;
+        setup.taken = options_.taken;
         setup.most_operations = options_.most_operations;
         Suspects& suspects = pass == Detector::Pass::pairs ? suspects_ : found[worker];
         detectors.push_back(std::make_unique<Detector>(suspects, setup));

@@ -32,6 +32,7 @@ struct FindOptions {
   std::uint32_t most_operations = order::largest_operation; // that are looked at
   Progress progress;
   Detector::Flagged flagged;
+  Shadow::Taken taken;
 };
 
 struct Findings {

@@ -74,6 +74,26 @@ ptx::FlaggedReads Outcomes::flagged(const trace::Module& module) {
   return found == found_.end() || module.kind != trace::Module::Kind::ptx ? ptx::FlaggedReads{} : found->second.flagged;
 }
 
+bool Outcomes::taken(const trace::Module& module, const Site& read, const Site* write) {
+  if (module.kind != trace::Module::Kind::ptx || !text_) return false;
+  std::lock_guard lock(mutex_);
+  const auto [found, fresh] = parsed_.try_emplace(module.image);
+  Parsed& known = found->second;
+  if (fresh) {
+    if (Expected<ptx::Module> parsed = ptx::parse(text_(module), module.origin)) known.module = std::move(*parsed);
+    known.table = ptx::site_table(known.module);
+  }
+  const auto is_there = [&](const Site& site) {
+    return site.id < known.table.sites.size() && known.table.sites[site.id].opcode == site.opcode &&
+           known.table.sites[site.id].ptx_line == site.ptx_line;
+  };
+  if (!is_there(read) || (write && !is_there(*write))) return false;
+  const auto [at, asked] = known.ahead.try_emplace(read.id);
+  if (asked) at->second = ptx::ahead_of(known.module, known.table, read.id);
+  const ptx::Ahead& ahead = at->second;
+  return !ahead.anything && !(write ? ahead.stores.contains(write->id) : ahead.synchronization);
+}
+
 std::set<std::uint32_t> unused_atomics(const ModuleText& text, const trace::Module& module) {
   const auto asked = [](const Site& site) {
     return site.kind == SiteKind::access && site.access == AccessKind::atomic && is_strong(site.ordering) &&

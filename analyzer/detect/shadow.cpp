@@ -114,15 +114,29 @@ void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
   });
 }
 
+// Was the value of the non-coherent read needed before the write of its launch, which it is ordered with, could come?
+// Kernels that work in place read so where their parameters are said to be of different memory (const __restrict__).
+bool Shadow::read_in_time(const MemoryAccess& read, const MemoryAccess& write) {
+  if (!taken_ || read.writes() || read.thread.operation() != write.thread.operation()) return false;
+  const Place &here = sides_.place(read.place), &there = sides_.place(write.place);
+  if (!here.site || !there.site) return false;
+  const bool own = read.thread == write.thread && read.lanes == 1 && write.lanes == 1 && !write.group &&
+                   there.module == here.module && !is_strong(write.ordering);
+  const auto [known, fresh] = in_time_.try_emplace({read.place, own ? write.place : 0});
+  if (fresh) known->second = taken_(here.module, *here.site, own ? there.site : nullptr);
+  return known->second;
+}
+
 // A read outside the memory model (8.1): whatever is written while its launch runs may or may not be seen, synchronized
 // or not.
-bool Shadow::outside_model(const MemoryAccess& first, const MemoryAccess& second) const {
+bool Shadow::outside_model(const MemoryAccess& first, const MemoryAccess& second) {
   if (!(first.ordering == Ordering::nc && second.writes()) && !(second.ordering == Ordering::nc && first.writes()))
     return false;
   // Through textures and surfaces a launch may read, and then write (CUDA C++ Programming Guide, "Read/Write Coherency"
   // of texture and surface memory): that is a matter of order.
   const Site* const site = sides_.place(first.place).site;
   if (!first.writes() && site && ptx::is_texel(*site)) return false;
+  if (read_in_time(first, second)) return false;
   const order::OperationIndex one = first.thread.operation();
   return one == second.thread.operation() || !causality_.operation_ordered(one, first.stamp, second.thread);
 }

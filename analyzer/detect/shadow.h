@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -72,10 +73,17 @@ using ConflictSink =
 
 class Shadow {
  public:
+  // Outcomes::taken, of a module; empty: nothing is known.
+  using Taken = std::function<bool(std::uint32_t module, const Site& read, const Site* write)>;
   // Looks at memory of `active` parts only.
   Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, const Partitions& active,
-         ConflictSink sink)
-      : causality_(causality), sides_(sides), suspects_(suspects), active_(active), sink_(std::move(sink)) {}
+         ConflictSink sink, Taken taken = {})
+      : causality_(causality),
+        sides_(sides),
+        suspects_(suspects),
+        active_(active),
+        sink_(std::move(sink)),
+        taken_(std::move(taken)) {}
 
   // `memory`: 0 for global memory, else ThreadKey::block_bits + 1 of the block whose shared memory it is. Reports the
   // conflicts of `access` with what is there, then adds it.
@@ -164,7 +172,8 @@ class Shadow {
   };
   bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
-  bool outside_model(const MemoryAccess& first, const MemoryAccess& second) const;
+  bool outside_model(const MemoryAccess& first, const MemoryAccess& second);
+  bool read_in_time(const MemoryAccess& read, const MemoryAccess& write);
   bool conflicting(const MemoryAccess& first, const MemoryAccess& second) const;
   bool check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);
 
@@ -173,6 +182,8 @@ class Shadow {
   const Suspects& suspects_;
   const Partitions& active_;
   ConflictSink sink_;
+  const Taken taken_;
+  std::map<std::pair<PlaceId, PlaceId>, bool> in_time_; // of a read and a write by its thread, or any: 0
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
   PageRuns<Word> runs_; // of ranges of suspects
   std::uint64_t times_ = 1; // of what check() reports

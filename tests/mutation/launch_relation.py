@@ -292,7 +292,10 @@ class Device:
                 if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
                     continue
                 outside = self.sites[site].outside or self.sites[other_site].outside
-                if not outside and self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
+                # What is read, and then overwritten by its launch: that depends on whether the value was needed before,
+                # which nobody looks at here.
+                in_time = other_kind == "read" and launch_of(other_name[0]) == number
+                if (not outside or in_time) and self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
                     continue
                 if (other_strong and other_kind != "read" and
                         self.observed(other_location, (other_name, other_epoch), name, clock)):

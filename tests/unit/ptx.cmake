@@ -23,13 +23,13 @@ if(NVCC)
 endif()
 
 deadheat_test(ptx_test
-  ptx_parse.cpp ptx_errors.cpp ptx_corpus.cpp ptx_flow.cpp ptx_sites.cpp ptx_demangle.cpp ptx_fatbin.cpp ptx_mutations.cpp ptx_turnstile.cpp ptx_link.cpp ptx_surroundings.cpp ptx_debug_info.cpp ptx_uses.cpp ptx_polls.cpp ptx_flagged_reads.cpp
+  ptx_parse.cpp ptx_errors.cpp ptx_corpus.cpp ptx_flow.cpp ptx_sites.cpp ptx_demangle.cpp ptx_fatbin.cpp ptx_mutations.cpp ptx_turnstile.cpp ptx_link.cpp ptx_surroundings.cpp ptx_debug_info.cpp ptx_taken.cpp ptx_uses.cpp ptx_polls.cpp ptx_flagged_reads.cpp
   LIBS deadheat_ptx)
 target_sources(ptx_test PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_ptx.cpp ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_fatbin.cpp)
 deadheat_together(ptx_test ptx_corpus.cpp ptx_debug_info.cpp ptx_demangle.cpp ptx_errors.cpp ptx_fatbin.cpp
                   ptx_flow.cpp ptx_link.cpp)
 deadheat_together(ptx_test ptx_mutations.cpp ptx_parse.cpp ptx_polls.cpp ptx_flagged_reads.cpp ptx_sites.cpp ptx_surroundings.cpp
-                  ptx_turnstile.cpp ptx_uses.cpp)
+                  ptx_taken.cpp ptx_turnstile.cpp ptx_uses.cpp)
 target_include_directories(ptx_test PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
 target_compile_definitions(ptx_test PRIVATE
   PTX_DATA="${PROJECT_SOURCE_DIR}/tests/unit/data"
