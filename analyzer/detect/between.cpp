@@ -1,6 +1,7 @@
 #include "analyzer/detect/between.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -56,6 +57,14 @@ std::vector<Gap> across(const std::vector<PlaceId>& back, const std::vector<Plac
 
 } // namespace
 
+FunctionName function_name(const SourceFrame& frame) {
+  std::string name = frame.function;
+  const std::string unnamed = "(anonymous namespace)";
+  for (std::size_t at; (at = name.find(unnamed)) != std::string::npos;) name.erase(at, unnamed.size());
+  name.resize(std::min(name.size(), name.find_first_of("<(")));
+  return {frame.file, name.substr(name.rfind(' ') + 1)};
+}
+
 Between::Between(const Detector& detector, const std::vector<FoundRace>& races)
     : detector_(detector), instances_(races.size()) {
   std::size_t followed = 0;
@@ -66,6 +75,7 @@ Between::Between(const Detector& detector, const std::vector<FoundRace>& races)
     if (race.level == RaceLevel::stream || !first || !second) continue;
     if (first->kind != SiteKind::access || second->kind != SiteKind::access) continue;
     ++followed;
+    note_functions(race);
     FoundRace::Instances chosen = chosen_instances(race);
     chosen.resize(std::min(chosen.size(), most_instances));
     if (std::find(chosen.begin(), chosen.end(), std::pair(race.first, race.second)) == chosen.end())
@@ -76,6 +86,65 @@ Between::Between(const Detector& detector, const std::vector<FoundRace>& races)
     }
     for (Instance& instance : instances_[i]) follow(instance);
   }
+}
+
+void Between::note_functions(const FoundRace& race) {
+  std::set<FunctionName> of_first;
+  for (const SourceFrame& frame : detector_.sides().place(race.first.place).site->source)
+    of_first.insert(function_name(frame));
+  for (const SourceFrame& frame : detector_.sides().place(race.second.place).site->source) {
+    const FunctionName name = function_name(frame);
+    if (functions_.size() < most_functions && of_first.contains(name))
+      functions_.emplace(name, unsigned(functions_.size()));
+  }
+  between_calls_.resize(functions_.size());
+}
+
+// The functions that a place is in, itself or by what is inlined there.
+Between::Functions Between::around(PlaceId place) {
+  const auto [known, fresh] = around_.try_emplace(place, 0);
+  const Site* site = fresh ? detector_.sides().place(place).site : nullptr;
+  if (site)
+    for (const SourceFrame& frame : site->source)
+      if (const auto function = functions_.find(function_name(frame)); function != functions_.end())
+        known->second |= Functions(1) << function->second;
+  return known->second;
+}
+
+void Between::comes_to(Thread& thread, PlaceId place) {
+  const Functions now = around(place);
+  thread.called |= now;
+  for (auto behind = thread.behind.begin(); behind != thread.behind.end();) {
+    auto& [barrier, functions] = *behind;
+    for (std::size_t bit = 0; bit < between_calls_.size(); ++bit)
+      if (functions & now & Functions(1) << bit) between_calls_[bit].insert(barrier);
+    functions &= ~now;
+    behind = functions ? std::next(behind) : thread.behind.erase(behind);
+  }
+}
+
+void Between::passes(Thread& thread, PlaceId barrier) {
+  comes_to(thread, barrier);
+  if (const Functions outside = thread.called & ~around(barrier)) thread.behind[barrier] |= outside;
+}
+
+// `warp`: of whose lanes in `mask` it is; null: of all of the block.
+void Between::pass(std::uint32_t launch, std::uint32_t number, PlaceId barrier, const trace::Warp* warp,
+                   std::uint32_t mask) {
+  const order::OperationIndex operation = detector_.operation_of(launch);
+  if (!operation || !barrier) return;
+  const auto block = by_block_.find(order::ThreadKey(operation, number, 0).block_bits());
+  if (block == by_block_.end()) return;
+  for (auto& [in_block, lanes] : block->second) {
+    if (warp && in_block != key_of(operation, *warp, 0).thread() / 32) continue;
+    for (auto& [lane, thread] : lanes)
+      if (mask >> lane & 1) passes(thread, barrier);
+  }
+}
+
+const std::set<PlaceId>* Between::between_calls(const FunctionName& function) const {
+  const auto known = functions_.find(function);
+  return known == functions_.end() ? nullptr : &between_calls_[known->second];
 }
 
 void Between::follow(Instance& instance) {
@@ -98,7 +167,9 @@ bool Between::access(const trace::AccessView& view) {
   const auto warp = block->second.find(key_of(operation, view.warp, 0).thread() / 32);
   if (warp == block->second.end()) return true;
   for (auto& [lane, thread] : warp->second) {
-    if (!(view.mask >> lane & 1) || thread.sides.empty()) continue;
+    if (!(view.mask >> lane & 1)) continue;
+    comes_to(thread, place);
+    if (thread.sides.empty()) continue;
     thread.cut |= thread.steps.places.size() >= most_steps;
     if (!thread.cut) {
       thread.steps.places.push_back(place);
@@ -120,11 +191,9 @@ bool Between::access(const trace::AccessView& view) {
 
 bool Between::record(trace::Record& record) {
   ++now_;
-  auto executed = [&](const auto& barrier) {
-    if (const PlaceId place = detector_.sides().site(barrier.module, barrier.site)) barriers_.insert(place);
-  };
+  auto site = [&](const auto& barrier) { return detector_.sides().site(barrier.module, barrier.site); };
   if (auto* r = std::get_if<trace::BlockBarrier>(&record)) {
-    executed(*r);
+    pass(r->launch, r->block, site(*r), nullptr, ~std::uint32_t(0));
     const order::OperationIndex operation = detector_.operation_of(r->launch);
     const auto block = by_block_.find(order::ThreadKey(operation, r->block, 0).block_bits());
     if (!operation || block == by_block_.end()) return true;
@@ -139,10 +208,10 @@ bool Between::record(trace::Record& record) {
         thread.cut = false;
       }
   } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
-    executed(*r);
+    pass(r->warp.launch, r->warp.block, site(*r), &r->warp, r->mask);
     met_some(r->warp.launch, r->warp.block);
   } else if (auto* r = std::get_if<trace::WarpBarrier>(&record)) {
-    executed(*r);
+    pass(r->warp.launch, r->warp.block, site(*r), &r->warp, r->mask);
     met_some(r->warp.launch, r->warp.block);
   }
   return true;

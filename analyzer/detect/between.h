@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/detect/detector.h"
@@ -25,6 +27,10 @@ struct Gap {
   PlaceId before = 0, behind = 0;
   friend auto operator<=>(const Gap&, const Gap&) = default;
 };
+
+// A function of the program's text: its file, and its name without what a template was made for.
+using FunctionName = std::pair<std::string, std::string>;
+FunctionName function_name(const SourceFrame& frame);
 
 class Between final : public trace::RecordVisitor {
  public:
@@ -41,13 +47,17 @@ class Between final : public trace::RecordVisitor {
     bool at_once = false;
   };
   std::vector<Found> gaps(std::size_t race) const;
-  const std::set<PlaceId>& barriers() const { return barriers_; } // of blocks and warps that were executed
+  // Barriers outside of a function that a thread came to behind one call of it and before the next: there its callers
+  // synchronize. Null where it is not known: of functions that no race has both of its accesses in.
+  const std::set<PlaceId>* between_calls(const FunctionName& function) const;
 
  private:
   static constexpr std::size_t most_races = 1024; // that are followed
   static constexpr std::size_t most_instances = 8; // of each, beside that which stands for all
   static constexpr std::size_t most_steps = 4096; // of a thread
   static constexpr std::size_t most_kept = std::size_t(1) << 22; // steps of all instances
+  static constexpr std::size_t most_functions = 64;
+  using Functions = std::uint64_t; // a bit each
   struct Steps { // accesses
     std::vector<PlaceId> places;
     std::vector<std::uint64_t> addresses;
@@ -70,6 +80,8 @@ class Between final : public trace::RecordVisitor {
     bool cut = false; // some are missing
     bool met_some = false; // at a barrier of some threads only, since then
     bool across_blocks = false;
+    Functions called = 0; // that it has been in
+    std::map<PlaceId, Functions> behind; // barriers outside of functions that it has not come back to since
     struct Side {
       order::Stamp stamp = 0;
       Steps* steps = nullptr;
@@ -78,6 +90,11 @@ class Between final : public trace::RecordVisitor {
     std::vector<Side> sides; // of races, that it has still to come to
   };
   using Warp = std::map<unsigned, Thread>; // by lane
+  void note_functions(const FoundRace& race);
+  Functions around(PlaceId place);
+  void comes_to(Thread& thread, PlaceId place);
+  void passes(Thread& thread, PlaceId barrier);
+  void pass(std::uint32_t launch, std::uint32_t block, PlaceId barrier, const trace::Warp* warp, std::uint32_t mask);
   void follow(Instance& instance);
   Found between(const Instance& instance) const;
   bool comes_before(PlaceId a, PlaceId b, PlaceId barrier) const;
@@ -89,7 +106,9 @@ class Between final : public trace::RecordVisitor {
   std::vector<std::vector<Instance>> instances_; // by race
   std::unordered_map<std::uint64_t, std::map<unsigned, Warp>> by_block_; // ThreadKey::block_bits
   std::unordered_map<std::uint64_t, PlaceId> last_barrier_; // of blocks
-  std::set<PlaceId> barriers_;
+  std::map<FunctionName, unsigned> functions_; // that both accesses of a race are in: their bits
+  std::unordered_map<PlaceId, Functions> around_;
+  std::vector<std::set<PlaceId>> between_calls_; // by bit
   std::size_t kept_ = 0;
   bool torn_ = false;
 };

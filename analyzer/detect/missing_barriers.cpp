@@ -14,18 +14,6 @@ namespace deadheat::detect {
 
 namespace {
 
-// "reduce" of "void reduce<float, 32>(float*)": what all that is made of one template has in common.
-std::string template_name(std::string function) {
-  const std::string unnamed = "(anonymous namespace)";
-  for (std::size_t at; (at = function.find(unnamed)) != std::string::npos;) function.erase(at, unnamed.size());
-  function.resize(std::min(function.size(), function.find_first_of("<(")));
-  return function.substr(function.rfind(' ') + 1);
-}
-
-bool same_function(const SourceFrame& a, const SourceFrame& b) {
-  return a.file == b.file && template_name(a.function) == template_name(b.function);
-}
-
 std::string lines(const Site& site, std::size_t frames) {
   std::string text;
   for (std::size_t i = 0; i < frames; ++i)
@@ -36,9 +24,9 @@ std::string lines(const Site& site, std::size_t frames) {
 // A place in the program's text, where a barrier could stand.
 struct Spot {
   std::string whole; // with all that the function is inlined in
-  std::string own;   // within the innermost function that the accesses before and behind it are in
+  std::string own;   // within the innermost function that accesses before and behind it are in
   bool within = false; // one call of that function; else behind one and before the next
-  std::string function, file; // that function
+  FunctionName function; // that function
   Gap gap;
 };
 
@@ -89,9 +77,25 @@ class Grouping {
   using Keys = std::map<std::string, Gaps>; // of spots
 
   // Those between the accesses of an instance, each behind one access or before one.
-  std::vector<Spot> spots(std::size_t race, const Between::Found& found) const {
+  std::vector<Spot> spots(std::size_t race, const Between::Found& found) {
     std::vector<Spot> all;
-    for (const Gap& gap : std::set<Gap>(found.gaps.begin(), found.gaps.end())) add(gap, all);
+    const std::vector<Gap>& gaps = found.gaps;
+    std::vector<Shared> shared(gaps.size());
+    std::set<Function> met;
+    for (std::size_t g = 0; g < gaps.size(); ++g) {
+      const std::vector<Function>& before = functions(gaps[g].before);
+      met.insert(before.begin(), before.end());
+      shared[g].behind = first_in(functions(gaps[g].behind), met);
+    }
+    met.clear();
+    for (std::size_t g = gaps.size(); g-- > 0;) {
+      const std::vector<Function>& behind = functions(gaps[g].behind);
+      met.insert(behind.begin(), behind.end());
+      shared[g].before = first_in(functions(gaps[g].before), met);
+    }
+    std::set<std::tuple<Gap, std::size_t, std::size_t>> added;
+    for (std::size_t g = 0; g < gaps.size(); ++g)
+      if (added.emplace(gaps[g], shared[g].before, shared[g].behind).second) add(gaps[g], shared[g], all);
     std::set<std::tuple<std::string, Says, Lines>> known; // unrolled loops have many of one line
     std::erase_if(
         all, [&](const Spot& spot) { return !known.emplace(spot.whole, says(spot.gap), lines_of(spot.gap)).second; });
@@ -103,7 +107,25 @@ class Grouping {
     return {spot};
   }
 
-  void add(const Gap& gap, std::vector<Spot>& to) const {
+  // Frames of the access before a gap, and of that behind it, up to the innermost function that the program comes to,
+  // or from, on the other side of the gap as well.
+  struct Shared {
+    std::size_t before = 0, behind = 0; // behind the last: there is none
+  };
+  using Function = std::size_t;
+  const std::vector<Function>& functions(PlaceId place) {
+    const auto [known, fresh] = functions_.try_emplace(place);
+    if (!fresh) return known->second;
+    for (const SourceFrame& frame : site(place).source)
+      known->second.push_back(numbers_.try_emplace(function_name(frame), numbers_.size()).first->second);
+    return known->second;
+  }
+  static std::size_t first_in(const std::vector<Function>& frames, const std::set<Function>& met) {
+    return std::size_t(std::find_if(frames.begin(), frames.end(), [&](Function f) { return met.contains(f); }) -
+                       frames.begin());
+  }
+
+  void add(const Gap& gap, const Shared& shared, std::vector<Spot>& to) {
     const Site &before = site(gap.before), &behind = site(gap.behind);
     Spot spot;
     spot.gap = gap;
@@ -112,27 +134,27 @@ class Grouping {
       return to.push_back(spot);
     }
     if (within_line(gap)) return;
-    std::size_t i = 0, j = behind.source.size();
-    for (; i < before.source.size() && j == behind.source.size(); ++i) {
-      const auto other = std::find_if(behind.source.begin(), behind.source.end(),
-                                      [&](const SourceFrame& frame) { return same_function(frame, before.source[i]); });
-      j = std::size_t(other - behind.source.begin());
-    }
-    if (j < behind.source.size()) {
-      const SourceFrame& frame = before.source[i - 1];
-      spot.function = template_name(frame.function);
-      spot.file = frame.file;
-      ++j;
-      spot.within = frame.line < behind.source[j - 1].line &&
-                    std::equal(before.source.begin() + std::ptrdiff_t(i), before.source.end(),
-                               behind.source.begin() + std::ptrdiff_t(j), behind.source.end());
-    }
+    spot.within = in_one_call(gap, shared);
     spot.whole = "behind " + lines(before, before.source.size());
-    spot.own = "behind " + lines(before, i);
-    to.push_back(spot);
+    to.push_back(placed(spot, "behind ", before, shared.before));
     spot.whole = "before " + lines(behind, behind.source.size());
-    spot.own = "before " + lines(behind, j);
-    to.push_back(spot);
+    to.push_back(placed(spot, "before ", behind, shared.behind));
+  }
+
+  static Spot placed(Spot spot, const std::string& side, const Site& site, std::size_t frame) {
+    const bool known = frame < site.source.size();
+    spot.own = side + lines(site, known ? frame + 1 : frame);
+    if (known) spot.function = function_name(site.source[frame]);
+    return spot;
+  }
+
+  bool in_one_call(const Gap& gap, const Shared& shared) {
+    const std::vector<SourceFrame>&before = site(gap.before).source, &behind = site(gap.behind).source;
+    const std::size_t i = shared.before, j = shared.behind;
+    return i < before.size() && j < behind.size() && functions(gap.before)[i] == functions(gap.behind)[j] &&
+           before[i].line < behind[j].line &&
+           std::equal(before.begin() + std::ptrdiff_t(i + 1), before.end(), behind.begin() + std::ptrdiff_t(j + 1),
+                      behind.end());
   }
 
   // What lies between the accesses of all instances. Where nothing does, several barriers are missing: the first's.
@@ -175,7 +197,7 @@ class Grouping {
 
   // Spots::own of functions that lack the barrier themselves, wherever they are called: within them, or between their
   // calls, more often than their callers synchronize.
-  std::set<std::string> functions_at_fault() {
+  std::set<std::string> functions_at_fault() const {
     std::map<std::string, std::set<std::string>> calls;
     std::map<std::string, const Spot*> of;
     for (const auto& instances : spots_) {
@@ -189,23 +211,22 @@ class Grouping {
     std::set<std::string> result;
     for (const auto& [own, places] : calls) {
       const Spot& spot = *of.at(own);
-      if (!spot.function.empty() && (spot.within || places.size() > barriers_outside(spot))) result.insert(own);
+      if (!spot.function.second.empty() && (spot.within || synchronized_less(spot.function, places.size())))
+        result.insert(own);
     }
     return result;
   }
 
-  std::size_t barriers_outside(const Spot& spot) {
-    const auto [known, fresh] = outside_.try_emplace({spot.file, spot.function});
-    if (!fresh) return known->second;
+  // Do the function's callers synchronize in fewer places between two calls of it?
+  bool synchronized_less(const FunctionName& function, std::size_t than) const {
+    const std::set<PlaceId>* barriers = between_.between_calls(function);
+    if (!barriers) return false;
     std::set<std::string> places;
-    for (PlaceId place : between_.barriers()) {
-      const std::vector<SourceFrame>& source = site(place).source;
-      const bool inside = std::any_of(source.begin(), source.end(), [&](const SourceFrame& frame) {
-        return frame.file == spot.file && template_name(frame.function) == spot.function;
-      });
-      if (!inside) places.insert(lines(site(place), source.size()) + (source.empty() ? std::to_string(place) : ""));
+    for (PlaceId barrier : *barriers) {
+      const std::vector<SourceFrame>& source = site(barrier).source;
+      places.insert(lines(site(barrier), source.size()) + (source.empty() ? std::to_string(barrier) : ""));
     }
-    return known->second = places.size();
+    return places.size() < than;
   }
 
   // As few places as can be that lie between the accesses of all: of those with the fewest places the one first that
@@ -294,7 +315,8 @@ class Grouping {
   std::vector<std::vector<std::vector<Spot>>> spots_; // by race and instance
   std::vector<Keys> keys_; // by race: what tells faults apart
   std::size_t kept_ = 0; // spots
-  std::map<std::pair<std::string, std::string>, std::size_t> outside_; // barriers, by file and function
+  std::map<FunctionName, Function> numbers_;
+  std::map<PlaceId, std::vector<Function>> functions_; // of the frames of a place
 };
 
 } // namespace

@@ -1,6 +1,8 @@
 // Races inside a launch that one missing barrier makes: those of which one place of the program's text lies between
-// the two accesses of each. A function whose steps are inlined many times is one text; where its callers synchronize
-// between its calls, each place where they do not is a fault of its own.
+// the two accesses of each. A function that lacks the barrier itself is one text, wherever it is inlined, also where
+// what lies between its calls is its callers' doing. It does where the threads came back to it unsynchronized in more
+// places than there are in which a caller synchronizes between two calls; where its callers do so as a rule, each place
+// where they do not is a fault of its own.
 //
 // Thread-safety: none is needed.
 #pragma once
