@@ -37,6 +37,9 @@ class Explainer final : public trace::RecordVisitor {
   // Names the message that should have ordered the two, by its source lines, and what it lacks: races that have it in
   // common are one fault. Empty where there is none, or where what looks like one may be by chance.
   std::string broken_message(std::size_t index) const;
+  // Of a race of a plain access with a strong one, in another block: the broken messages that make both what they are,
+  // those that lack nothing but that this access be strong. Empty of other races.
+  std::string plain_message(std::size_t index) const;
   // "kernel a(int*) (operation 7 in stream 2)", of a side of a race or of what the two have in common.
   std::string named(order::OperationIndex operation) const;
   // Where the host submitted an operation that is a side of a race; empty where that is not known.
@@ -179,9 +182,13 @@ class Explainer final : public trace::RecordVisitor {
     if (!entry.barrier) std::erase_if(entry.fences, [&](const auto& fence) { return fence.first != first; });
     entry.barrier = true;
   }
+  struct Lack {
+    std::string words;
+    bool of_write = true; // else of the read
+  };
   struct Shortfall {
     const Message* message = nullptr;
-    std::vector<std::string> lacks;
+    std::vector<Lack> lacks;
   };
   Shortfall shortfall(const Case& entry) const; // of the message that was meant; of none: what is there is in order
   static bool deliberate(const Message& message);
@@ -190,7 +197,9 @@ class Explainer final : public trace::RecordVisitor {
   // A message that lacks nothing but that the first's access comes before it.
   static bool only_early(const FoundRace& race, const Message& message);
   // What keeps a message from ordering the two; nothing, where none is known.
-  std::vector<std::string> shortcomings(const FoundRace& race, const Message& message) const;
+  std::vector<Lack> shortcomings(const FoundRace& race, const Message& message) const;
+  std::string lines_of(PlaceId place) const;
+  const Place* plain_flag(const FoundRace& race) const; // the plain one of the two; null: they are none, and a flag
   void barrier(Case& entry, order::ThreadKey thread, const Arrival& arrival);
   void fence(Case& entry, order::ThreadKey thread, const Fence& fence);
   void asynchronous(const trace::Mbarrier& record);

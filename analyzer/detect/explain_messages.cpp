@@ -13,20 +13,28 @@ using order::ThreadKey;
 constexpr std::size_t most_flags = 64; // remembered a race, of each kind and, behind the first access, each site
 constexpr std::size_t most_flags_behind = 512; // of all sites
 
+constexpr const char* plain_write = "the write is a plain one, which releases nothing";
+constexpr const char* plain_read = "the read is a plain one, which acquires nothing";
+
 } // namespace
 
 // Who gives a lock back, or says that data are there, by a plain store, races with those who look by atomics or in a
 // loop that waits. That race is told by itself; to the data's it is the message that falls short. Strong reads by which
 // data themselves are fetched look for nothing.
 void Explainer::note_plain_flag(const FoundRace& race) {
-  if (race.level == RaceLevel::stream || race.race_class != RaceClass::data) return;
+  if (const Place* plain = plain_flag(race)) plain_flags_.insert(plain->side);
+}
+
+const Place* Explainer::plain_flag(const FoundRace& race) const {
+  if (race.level == RaceLevel::stream || race.race_class != RaceClass::data) return nullptr;
   const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
-  if (!a.site || !b.site) return;
+  if (!a.site || !b.site) return nullptr;
   for (const auto& [plain, strong] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
     if (is_strong(plain->site->ordering) || !is_strong(strong->site->ordering) || plain->kind == strong->kind) continue;
     if (strong->kind == AccessKind::read && !may_poll(*strong->site)) continue;
-    plain_flags_.insert(plain->side);
+    return plain;
   }
+  return nullptr;
 }
 
 void Explainer::note_unused(const trace::Module& module) {
@@ -172,43 +180,43 @@ bool Explainer::only_early(const FoundRace& race, const Message& message) {
   return released && acquired && (read.thread == race.second.thread || message.barrier_after);
 }
 
-std::vector<std::string> Explainer::shortcomings(const FoundRace& race, const Message& message) const {
+std::vector<Explainer::Lack> Explainer::shortcomings(const FoundRace& race, const Message& message) const {
   const Apart between = apart(race.first.thread, race.second.thread);
   const FlagWrite& write = message.write;
-  std::vector<std::string> wrong;
+  std::vector<Lack> wrong;
+  const auto of_write = [&](std::string words) { wrong.push_back({std::move(words), true}); };
+  const auto of_read = [&](std::string words) { wrong.push_back({std::move(words), false}); };
   if (write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on) {
-    wrong.push_back("another thread than that of the first access writes it, and no barrier of its block comes before");
+    of_write("another thread than that of the first access writes it, and no barrier of its block comes before");
   }
   const bool releases = is_release(write.use.ordering), fenced = bool(write.before.mark);
   if (!is_strong(write.use.ordering)) {
-    wrong.push_back("the write is a plain one, which releases nothing");
+    of_write(plain_write);
   } else if (!releases && !fenced) {
-    wrong.push_back("the write releases nothing: no fence (__threadfence) stands between the access and it");
+    of_write("the write releases nothing: no fence (__threadfence) stands between the access and it");
   } else if (fenced && !releases && narrow(write.before.scope, between)) {
-    wrong.push_back("the fence at " + place(write.before.mark) + " before it" +
-                    too_narrow(write.before.scope, between));
+    of_write("the fence at " + place(write.before.mark) + " before it" + too_narrow(write.before.scope, between));
   }
   if (narrow(write.use.scope, between)) {
-    wrong.push_back("the write" + too_narrow(write.use.scope, between));
+    of_write("the write" + too_narrow(write.use.scope, between));
   }
   const FlagUse& read = message.read;
-  if (read.unused) wrong.push_back("nobody looks at what the read returned: it may have been the value from before");
+  if (read.unused) of_read("nobody looks at what the read returned: it may have been the value from before");
   // Fences of each thread, before a barrier here and behind one there, are enough: who has one there lacks none.
   const bool acquires = is_acquire(read.ordering),
              fence_after = message.after.mark || (!wrong.empty() && message.behind_barrier.mark);
   if (!is_strong(read.ordering)) {
-    wrong.push_back("the read is a plain one, which acquires nothing");
+    of_read(plain_read);
   } else if (!acquires && !fence_after) {
-    wrong.push_back("the read acquires nothing: no fence (__threadfence) follows it before the second");
+    of_read("the read acquires nothing: no fence (__threadfence) follows it before the second");
   } else if (message.after.mark && !acquires && narrow(message.after.scope, between)) {
-    wrong.push_back("the fence at " + place(message.after.mark) + " after it" +
-                    too_narrow(message.after.scope, between));
+    of_read("the fence at " + place(message.after.mark) + " after it" + too_narrow(message.after.scope, between));
   }
   if (narrow(read.scope, between)) {
-    wrong.push_back("the read" + too_narrow(read.scope, between));
+    of_read("the read" + too_narrow(read.scope, between));
   }
   if (read.thread != race.second.thread && !message.barrier_after) {
-    wrong.push_back("another thread than that of the second access reads it, and no barrier of its block follows");
+    of_read("another thread than that of the second access reads it, and no barrier of its block follows");
   }
   return wrong;
 }
@@ -230,7 +238,7 @@ Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
     if (!entry.messages[n] || by_chance(*entry.race, *entry.messages[n])) continue;
     // By a counter of all, where the second waits for another block: that one tells it.
     if (by_another_block(entry) && !deliberate(*entry.messages[n])) continue;
-    std::vector<std::string> lacks = shortcomings(*entry.race, *entry.messages[n]);
+    std::vector<Lack> lacks = shortcomings(*entry.race, *entry.messages[n]);
     // Nothing: it came too late, or from a write that another overwrote.
     if (lacks.empty()) continue;
     const auto lacking = [](const Message& message, std::size_t number) {
@@ -249,18 +257,35 @@ bool Explainer::deliberate(const Message& message) {
          !is_strong(message.write.use.ordering) || message.after.mark || message.read.waits;
 }
 
+std::string Explainer::lines_of(PlaceId place) const {
+  const Site& site = *detector_.sides().place(place).site;
+  if (site.source.empty()) return "site " + std::to_string(place);
+  std::string lines;
+  for (const SourceFrame& frame : site.source) lines += frame.file + ":" + std::to_string(frame.line) + "<";
+  return lines;
+}
+
+// By the end that falls short: whoever else it tells something, or hears from, puts nothing right.
 std::string Explainer::broken_message(std::size_t index) const {
   const Shortfall found = shortfall(cases_[index]);
   if (!found.message || !deliberate(*found.message)) return "";
   std::string name;
-  for (const Mark& mark : {found.message->write.use.mark, found.message->read.mark}) {
-    const Site& site = *detector_.sides().place(detector_.sides().site(mark.module, mark.site)).site;
-    for (const SourceFrame& frame : site.source) name += frame.file + ":" + std::to_string(frame.line) + "<";
-    if (site.source.empty()) name += std::to_string(mark.module) + ":" + std::to_string(mark.site);
-    name += ";";
+  for (const bool write : {true, false}) {
+    const Mark& mark = write ? found.message->write.use.mark : found.message->read.mark;
+    const auto lacks = [&](const Lack& lack) { return lack.of_write == write; };
+    if (std::any_of(found.lacks.begin(), found.lacks.end(), lacks))
+      name += lines_of(detector_.sides().site(mark.module, mark.site)) + ";";
   }
-  for (const std::string& lack : found.lacks) name += lack + ";";
+  for (const Lack& lack : found.lacks) name += lack.words + ";";
   return name;
+}
+
+std::string Explainer::plain_message(std::size_t index) const {
+  const FoundRace& race = *cases_[index].race;
+  const Place* plain = plain_flag(race);
+  if (!plain || apart(race.first.thread, race.second.thread) == Apart::no) return "";
+  const PlaceId place = plain == &detector_.sides().place(race.first.place) ? race.first.place : race.second.place;
+  return lines_of(place) + ";" + (plain->kind == AccessKind::read ? plain_read : plain_write) + ";";
 }
 
 // A flag was written after the first access and read before the second: what keeps it from ordering them.
@@ -272,8 +297,8 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
            " what the block of the " + reader + " reads at " + place(message.read.mark);
   };
   if (Shortfall found = shortfall(entry); found.message) {
-    found.lacks.front() = flag_at("first", *found.message, "second") + ", but " + found.lacks.front();
-    out.insert(out.end(), found.lacks.begin(), found.lacks.end());
+    found.lacks.front().words = flag_at("first", *found.message, "second") + ", but " + found.lacks.front().words;
+    for (Lack& lack : found.lacks) out.push_back(std::move(lack.words));
     return;
   }
   const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -75,6 +76,23 @@ std::vector<std::size_t> firsts(const Detector& detector, const std::vector<Foun
   return first;
 }
 
+// What makes a message fall short, that its flag is written or read by a plain access, races itself: with what tells,
+// or hears. Where it is told apart from what one barrier makes.
+void join_plain_flags(const Explainer& explainer, const std::map<std::string, std::size_t>& messages,
+                      std::vector<std::size_t>& first, std::vector<bool>& leads) {
+  std::map<std::size_t, std::set<std::size_t>> leaders; // of faults, all of whose races may be such: of what messages
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const auto message = messages.find(explainer.plain_message(i));
+    leaders[first[i]].insert(message == messages.end() ? first.size() : message->second);
+  }
+  for (const auto& [fault, of] : leaders) {
+    const std::size_t leader = *of.begin();
+    if (of.size() != 1 || leader == first.size() || leader == fault) continue;
+    std::replace(first.begin(), first.end(), fault, first[leader]);
+    leads[first[leader]] = true;
+  }
+}
+
 // Those that one message should have ordered, which falls short in one way, of those that are no other fault. True of
 // the first of several.
 std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::size_t>& first) {
@@ -90,6 +108,7 @@ std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::siz
     first[i] = at->second;
     leads[at->second] = true;
   }
+  join_plain_flags(explainer, known, first, leads);
   return leads;
 }
 
@@ -132,7 +151,7 @@ void join_faults(const Detector& detector, const std::vector<FoundRace>& found, 
     if (others && waits[i].waits)
       races[from + i].why +=
           "; " + wait(detector, explainer, waits[i]) + " orders " + of_the_same_fault(others, "more");
-    if (barriers[i].where.empty()) continue;
+    if (barriers[i].where.empty() || first[i] != i) continue;
     const bool blocks = found[i].first.thread.block_bits() != found[i].second.thread.block_bits();
     races[from + i].why += std::string("; ") + (blocks ? "what synchronizes the blocks " : "a barrier ") +
                            barriers[i].where + " orders " + of_the_same_fault(others, "more");
