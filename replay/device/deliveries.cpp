@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -51,9 +53,8 @@ class Deliveries::Image {
   std::unordered_map<std::uint64_t, std::array<std::uint8_t, page>> pages_;
 };
 
-void Deliveries::submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after, bool brings) {
+void Deliveries::submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after) {
   Operation& submitted = unknown_[operation];
-  submitted.brings = brings;
   std::copy_if(after.begin(), after.end(), std::back_inserter(submitted.after),
                [&](std::uint32_t id) { return id != operation && unknown_.count(id); });
   if (unknown_.size() > limits_.operations) drop_oldest();
@@ -63,7 +64,6 @@ void Deliveries::submitted(std::uint32_t operation, const std::vector<std::uint3
 void Deliveries::drop_oldest() {
   const auto [id, oldest] = *unknown_.begin();
   unknown_.erase(unknown_.begin());
-  if (oldest.brings && !oldest.wrote) overdue_.insert(id);
   if (!oldest.wrote) return;
   for (Write& write : writes_) {
     if (write.operation != id) continue;
@@ -76,7 +76,7 @@ void Deliveries::drop_oldest() {
 void Deliveries::brought(std::uint32_t operation, std::uint64_t source, const trace::MemoryRange& destination,
                          std::vector<std::uint8_t> bytes) {
   const bool lies_nowhere = destination.address == 0; // of a window: the host's memory is not known
-  if (lies_nowhere || overdue_.erase(operation)) return found_(operation, source, bytes);
+  if (lies_nowhere || !unknown_.count(operation)) return found_(operation, source, bytes);
   add({operation, source, destination, std::move(bytes), true, false});
 }
 
@@ -96,7 +96,7 @@ void Deliveries::wrote(std::uint32_t operation, const trace::MemoryRange& destin
 
 void Deliveries::may_have_written(std::uint32_t operation, const std::function<bool(std::uint64_t)>& is_there) {
   auto looked_at = [&](const Write& write) { return write.to_find && is_there(write.destination.address); };
-  if (std::none_of(writes_.begin(), writes_.end(), looked_at)) return;
+  if (bytes_ > limits_.compared || std::none_of(writes_.begin(), writes_.end(), looked_at)) return;
   Image image;
   for (const Write& write : writes_) image.write(write);
   std::vector<Write> found;

@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "deadheat/trace.h"
@@ -29,12 +28,13 @@ class Deliveries {
   struct Limits {
     std::size_t operations = 1 << 16;
     std::uint64_t bytes = std::uint64_t(256) << 20;
+    std::uint64_t compared = std::uint64_t(16) << 20; // by may_have_written
   };
   explicit Deliveries(Found found) : Deliveries(std::move(found), Limits()) {}
   Deliveries(Found found, Limits limits) : found_(std::move(found)), limits_(limits) {}
 
-  // `after`: as StreamOrder::submitted gives them. `brings`: it is a copy that will bring the host something.
-  void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after, bool brings);
+  // `after`: as StreamOrder::submitted gives them.
+  void submitted(std::uint32_t operation, const std::vector<std::uint32_t>& after);
 
   // Operations as they are performed. A copy that brings the host bytes, row by row one after another:
   void brought(std::uint32_t operation, std::uint64_t source, const trace::MemoryRange& destination,
@@ -43,7 +43,8 @@ class Deliveries {
   void wrote(std::uint32_t operation, const trace::MemoryRange& destination,
              const std::function<std::vector<std::uint8_t>()>& bytes);
   // A write that nobody saw: what differs from what is known to have been written, where `is_there` says that the host
-  // and the device share the memory. It is read at its address.
+  // and the device share the memory. It is read at its address. Where more bytes are kept than can be compared each
+  // time, nothing is looked for.
   void may_have_written(std::uint32_t operation, const std::function<bool(std::uint64_t address)>& is_there);
 
   // The host knows that these are complete, and what comes before them.
@@ -63,7 +64,7 @@ class Deliveries {
   };
   struct Operation {
     std::vector<std::uint32_t> after;
-    bool brings = false, wrote = false;
+    bool wrote = false;
   };
   class Image;
   void add(Write write);
@@ -75,7 +76,6 @@ class Deliveries {
   Found found_;
   const Limits limits_;
   std::map<std::uint32_t, Operation> unknown_; // not known to be complete
-  std::set<std::uint32_t> overdue_; // copies that were too old to be kept before they were performed
   std::deque<Write> writes_; // as they were performed
   std::uint64_t bytes_ = 0; // in these
 };

@@ -146,7 +146,7 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
   for (std::uint32_t before : after)
     if (!is_done(before) && before != id) pending.after.push_back(before);
   if (options_.chooser) options_.chooser->submitted(id, after);
-  if (options_.sink) deliveries_.submitted(id, after, brings_host(operation));
+  if (options_.sink) deliveries_.submitted(id, after);
   pending.reaches_host = std::holds_alternative<trace::Launch>(operation.what) && holds_shared_address(data);
   pending.primary = order_.primary(id);
   if (std::holds_alternative<trace::HostCallback>(operation.what)) pending.callback = std::exchange(next_callback_, {});

@@ -3,7 +3,7 @@
 // and those of the keys.
 #include "check.h"
 
-constexpr int threads = 32, blocks = 4, each = 8, none = -1;
+constexpr int threads = 32, blocks = 4, each = 32, none = -1;
 
 struct Node {
   int key, next;

@@ -21,7 +21,7 @@ struct DeliveriesTest : testing::Test {
       EXPECT_EQ(source, operation * 100);
     };
   }
-  void submit(std::uint32_t operation, const Ids& after = {}) { deliveries.submitted(operation, after, true); }
+  void submit(std::uint32_t operation, const Ids& after = {}) { deliveries.submitted(operation, after); }
   void bring(std::uint32_t operation, Bytes bytes, std::uint64_t offset = 0) {
     const trace::MemoryRange range = at(offset, bytes.size());
     deliveries.brought(operation, operation * 100, range, std::move(bytes));
@@ -90,7 +90,7 @@ TEST_F(DeliveriesTest, WhatLiesOnTopIsKeptUntilAllBelowHaveBeenLookedAt) {
 
 TEST_F(DeliveriesTest, SetsAndFunctionsCoverWhatWasBrought) {
   submit(1);
-  deliveries.submitted(2, {1}, false);
+  deliveries.submitted(2, {1});
   write(2, {9, 9, 9, 9}); // meets nothing: it does not matter to what comes later
   bring(1, {1, 2, 3});
   write(2, {8}, 1);
@@ -100,7 +100,7 @@ TEST_F(DeliveriesTest, SetsAndFunctionsCoverWhatWasBrought) {
 
 TEST_F(DeliveriesTest, AWriteOfOneThatWasWaitedForCovers) {
   submit(1);
-  deliveries.submitted(2, {1}, false);
+  deliveries.submitted(2, {1});
   bring(1, {1, 2, 3});
   write(2, {8}, 1);
   deliveries.waited_for({2});
@@ -111,7 +111,7 @@ TEST_F(DeliveriesTest, WhatAKernelWroteIsFoundByComparison) {
   Bytes memory{1, 2, 3, 4};
   const trace::MemoryRange range{std::uint64_t(memory.data()), 4, 4};
   submit(1);
-  deliveries.submitted(2, {1}, false);
+  deliveries.submitted(2, {1});
   deliveries.brought(1, 100, range, memory);
   memory[2] = 77;
   deliveries.may_have_written(2, [](std::uint64_t) { return false; });
@@ -119,6 +119,25 @@ TEST_F(DeliveriesTest, WhatAKernelWroteIsFoundByComparison) {
   deliveries.may_have_written(3, [](std::uint64_t) { return true; }); // changed nothing more
   deliveries.waited_for({2});
   EXPECT_EQ(found[1], (Bytes{1, 2, 77, 4}));
+}
+
+TEST_F(DeliveriesTest, WhatKernelsWroteIsNotLookedForInTooMuch) {
+  Deliveries few(note(), {.operations = 100, .bytes = 100, .compared = 3});
+  Bytes memory{1, 2, 3, 4};
+  for (std::uint32_t id : {1u, 2u}) few.submitted(id, {});
+  few.brought(1, 100, {std::uint64_t(memory.data()), 4, 4}, memory);
+  memory[2] = 77;
+  few.may_have_written(2, [](std::uint64_t) { return true; });
+  few.waited_for({1, 2});
+  EXPECT_EQ(found[1], (Bytes{1, 2, 3, 4}));
+}
+
+// A hang ends the waiting, and the device may go on behind it.
+TEST_F(DeliveriesTest, WhatComesBehindTheEndIsFoundAtOnce) {
+  submit(1);
+  deliveries.end();
+  bring(1, {5});
+  EXPECT_EQ(found[1], (Bytes{5}));
 }
 
 TEST_F(DeliveriesTest, RowsMeetWhereTheyDo) {
@@ -152,11 +171,11 @@ TEST_F(DeliveriesTest, TheEndShowsWhatNobodyWaitedFor) {
 
 TEST_F(DeliveriesTest, TheOldestCountAsLookedAtWhereThereAreTooMany) {
   Deliveries few(note(), {.operations = 2, .bytes = 1 << 20});
-  for (std::uint32_t id : {1u, 2u}) few.submitted(id, {}, true);
+  for (std::uint32_t id : {1u, 2u}) few.submitted(id, {});
   few.brought(1, 100, at(0, 1), {1});
-  few.submitted(3, {}, true);
+  few.submitted(3, {});
   EXPECT_EQ(found[1], (Bytes{1}));
-  few.submitted(4, {}, true); // the second was not even performed
+  few.submitted(4, {}); // the second was not even performed
   few.brought(2, 200, at(0, 1), {2});
   EXPECT_EQ(found[2], (Bytes{2}));
   few.brought(4, 400, at(0, 1), {4});
@@ -167,7 +186,7 @@ TEST_F(DeliveriesTest, TheOldestCountAsLookedAtWhereThereAreTooMany) {
 
 TEST_F(DeliveriesTest, TheOldestBytesCountAsLookedAtWhereThereAreTooMany) {
   Deliveries few(note(), {.operations = 100, .bytes = 5});
-  for (std::uint32_t id : {1u, 2u, 3u}) few.submitted(id, {}, true);
+  for (std::uint32_t id : {1u, 2u, 3u}) few.submitted(id, {});
   few.brought(1, 100, at(0, 2), {1, 1});
   few.brought(2, 200, at(0, 2), {2, 2});
   EXPECT_TRUE(found.empty());
