@@ -12,12 +12,13 @@
 //
 // Used for fences of gpu and sys scope, where F1 and W are of one block, and R and F2 of one; R is a read whose value
 // is returned (not that of red). Fences order each other where they are morally strong: those of gpu scope on one
-// device (Reach::device), those of sys scope everywhere (Reach::system).
+// device (Reach::device), those of sys scope everywhere (Reach::system). Next: those of cta scope, within a block.
 //
 // A write takes with it (Chain::fenced) what came before those fences of its block that precede it. A fence acquires
-// that of the chains that reads of its block observed before it.
+// that of the chains that reads of its thread and, as far as they are remembered, of its block observed before it.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "analyzer/order/causality.h"
 
@@ -167,6 +168,7 @@ void Causality::fence_observed(ThreadKey reader, Reach reach, const ChainPointer
   if (!count) return;
   auto& reads = fence_order(block(reader), reach).reads;
   const ClockPointer& brings = chain->fenced[count - 1].before;
+  if (ClockPointer& told = thread(reader).told[std::size_t(reach)]; told != brings) told = Clock::join(told, brings);
   for (FenceOrder::Read& read : reads) {
     if (read.chain != chain || (read.stamp && read.thread != reader)) continue;
     if (read.count >= count) return;
@@ -182,6 +184,7 @@ void Causality::fence_observed(ThreadKey reader, Reach reach, const ChainPointer
 void Causality::fence_follows(ThreadKey key, Reach reach, Stamp now) {
   const auto& order = block(key).fence_orders[std::size_t(reach)];
   if (!order) return;
+  synchronize(key, std::exchange(thread(key).told[std::size_t(reach)], nullptr));
   const std::uint32_t lane = 1u << (key.thread() & 31);
   for (FenceOrder::Read& read : order->reads) {
     if (!read.taken.empty() && read.taken[key.warp()] & lane) continue;

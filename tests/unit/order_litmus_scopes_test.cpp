@@ -71,6 +71,13 @@ TEST(LitmusFenceOrder, ReaderFencesBehindABarrier) {
 TEST(LitmusFenceOrder, WriterFencesBeforeABarrier) {
   fenced().write(t0, y, relaxed, gpu).read(t1, y, relaxed, gpu).fence(t1, gpu, Ordering::sc).read(t1, x).none();
 }
+TEST(LitmusFenceOrder, AllOfTheBlockPoll) { // more threads than are remembered, each with a fence of its own
+  Litmus litmus = fenced();
+  litmus.write(t0, y, relaxed, gpu);
+  for (std::uint32_t thread = 0; thread < 48; ++thread) litmus.read({1, thread}, y, relaxed, gpu);
+  for (const std::uint32_t thread : {0u, 40u}) litmus.fence({1, thread}, gpu, Ordering::sc).read({1, thread}, x);
+  litmus.none();
+}
 TEST(LitmusFenceOrder, BothAndAChain) { // a third block's ticket between the two
   fenced()
       .atomic(t0, y)
