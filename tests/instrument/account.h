@@ -33,7 +33,7 @@ struct Account {
   using Thread = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>; // launch, block, thread
   std::map<Thread, std::vector<std::string>> threads;
   std::map<std::string, std::vector<std::uint64_t>> written; // by location
-  std::uint64_t unexplained = 0; // of these, those that no weak store explains either
+  std::uint64_t unexplained = 0; // of these, those that no weak store explains either, nor that they came back
   std::set<std::string> guessed; // locations, of strong reads whose value no strong write explains
   std::set<std::string> weakly_written; // pieces of memory that weak stores touched
   static constexpr std::uint64_t piece = ~std::uint64_t(15);
@@ -63,6 +63,11 @@ struct Account {
     if (writes) weakly_written.insert(location(w, space, address & piece));
     add(w, lane, "site " + words(site, unsigned(space), address, digest));
   }
+  // Has the location held the value that was read more than once? Which of them it was, nothing tells.
+  bool again(const trace::AccessView& a, unsigned lane) {
+    const std::vector<std::uint64_t>& values = written[location(a.warp, a.space, a.address[lane])];
+    return std::count(values.begin(), values.end(), a.value_read[lane]) > 1;
+  }
   // Of atomic operations on vectors a device keeps no values: their digests tell.
   void strong(const trace::AccessView& a, const Site& of, std::uint32_t site) {
     const bool vector = of.elements > 1 && of.access == AccessKind::atomic, writes = of.access != AccessKind::read;
@@ -73,7 +78,7 @@ struct Account {
     for (unsigned lane : order) {
       if (a.order_first[lane] != a.order_last[lane]) {
         guessed.insert(location(a.warp, a.space, a.address[lane]));
-        if (!weakly_written.count(location(a.warp, a.space, a.address[lane] & piece))) ++unexplained;
+        if (!weakly_written.count(location(a.warp, a.space, a.address[lane] & piece)) && !again(a, lane)) ++unexplained;
       }
       const bool wrote = a.wrote >> lane & 1;
       add(a.warp, lane,
