@@ -20,8 +20,7 @@ std::string describe_fault(const trace::MemoryError& fault, const LaunchNote* la
 std::string static_runtime_line(const std::string& file) {
   return file +
          " links the CUDA runtime statically and has no symbols of CUDA 13's, which finds no device behind the "
-         "embedded "
-         "one: link it with -cudart shared";
+         "embedded one: link it with -cudart shared";
 }
 
 std::string file_of(const void* address) {

@@ -43,6 +43,11 @@ struct Call {
   bool makes_room(CUresult failed) const {
     return exit && failed == CUDA_ERROR_OUT_OF_MEMORY && session.recorder().give_back_memory(context);
   }
+  // Makes it again then, by `again`.
+  template <typename Again>
+  void retry_with_room(Again&& again) {
+    if (makes_room(result)) return_instead(again());
+  }
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }
   // The stream, by a handle that other calls understand.

@@ -209,7 +209,7 @@ template <typename P, typename Again>
   call.return_instead(again());
   if (call.result == CUDA_ERROR_OUT_OF_MEMORY) {
     expect_nothing(session, pending);
-    if (call.makes_room(call.result)) call.return_instead(again());
+    call.retry_with_room(again);
   }
   if (!call.done()) return;
   const Kernel& kernel = *pending.launch.kernel;
@@ -319,8 +319,8 @@ template <typename P, typename Again>
 [[gnu::noinline]] void refused(Call& call, P& p, CUstream stream, Again&& again) {
   if (here.pending && here.pending->prepared && here.pending->own.f)
     launch_own(call, p, stream, again);
-  else if (call.makes_room(call.result))
-    call.return_instead(again());
+  else
+    call.retry_with_room(again);
 }
 
 template <typename P, typename Again>

@@ -170,8 +170,8 @@ void load(Call& call, What& what, Handle* handle, const GivenJit& jit, Again&& a
   if (call.exit) {
     if (loading.code)
       tie(call, what, handle, again);
-    else if (call.makes_room(call.result))
-      call.return_instead(again());
+    else
+      call.retry_with_room(again);
     return;
   }
   loading.code = nullptr;

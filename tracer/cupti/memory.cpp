@@ -34,16 +34,15 @@ void in_stream(Call& call, CUdeviceptr address, std::uint64_t bytes, CUstream ha
 }  // namespace
 
 void allocate(Call& call, cuMemAlloc_v2_params& p) {
-  if (call.makes_room(call.result)) call.return_instead(driver().cuMemAlloc_v2(p.dptr, p.bytesize));
+  call.retry_with_room([&] { return driver().cuMemAlloc_v2(p.dptr, p.bytesize); });
   if (!call.done()) return;
   std::lock_guard hold(call.session.lock);
   call.session.allocated(Kind::device, *p.dptr, p.bytesize, 0);
 }
 
 void allocate_pitched(Call& call, cuMemAllocPitch_v2_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuMemAllocPitch_v2(p.dptr, p.pPitch, p.WidthInBytes, p.Height, p.ElementSizeBytes));
-  }
+  call.retry_with_room(
+      [&] { return driver().cuMemAllocPitch_v2(p.dptr, p.pPitch, p.WidthInBytes, p.Height, p.ElementSizeBytes); });
   if (!call.done()) return;
   std::lock_guard hold(call.session.lock);
   call.session.allocated(Kind::device, *p.dptr, *p.pPitch * p.Height, 0);
@@ -78,24 +77,17 @@ void register_host(Call& call, cuMemHostRegister_v2_params& p) {
 
 // What is no memory of the program's yet, or has a layout of its own.
 void allocate_physical(Call& call, cuMemCreate_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuMemCreate(p.handle, p.size, p.prop, p.flags));
-  }
+  call.retry_with_room([&] { return driver().cuMemCreate(p.handle, p.size, p.prop, p.flags); });
 }
 void allocate_array(Call& call, cuArrayCreate_v2_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuArrayCreate_v2(p.pHandle, p.pAllocateArray));
-  }
+  call.retry_with_room([&] { return driver().cuArrayCreate_v2(p.pHandle, p.pAllocateArray); });
 }
 void allocate_array_3d(Call& call, cuArray3DCreate_v2_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuArray3DCreate_v2(p.pHandle, p.pAllocateArray));
-  }
+  call.retry_with_room([&] { return driver().cuArray3DCreate_v2(p.pHandle, p.pAllocateArray); });
 }
 void allocate_levels(Call& call, cuMipmappedArrayCreate_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuMipmappedArrayCreate(p.pHandle, p.pMipmappedArrayDesc, p.numMipmapLevels));
-  }
+  call.retry_with_room(
+      [&] { return driver().cuMipmappedArrayCreate(p.pHandle, p.pMipmappedArrayDesc, p.numMipmapLevels); });
 }
 
 // What would be free without the library: a job may decide by that how much it does at a time.
@@ -171,15 +163,12 @@ void map_external_memory(Call& call, cuExternalMemoryGetMappedBuffer_params& p) 
 void close_memory(Call& call, cuIpcCloseMemHandle_params& p) { frees(call, p.dptr); }
 
 void allocate_in_stream(Call& call, cuMemAllocAsync_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuMemAllocAsync(p.dptr, p.bytesize, call.own_handle(p.hStream)));
-  }
+  call.retry_with_room([&] { return driver().cuMemAllocAsync(p.dptr, p.bytesize, call.own_handle(p.hStream)); });
   if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
 }
 void allocate_from_pool(Call& call, cuMemAllocFromPoolAsync_params& p) {
-  if (call.makes_room(call.result)) {
-    call.return_instead(driver().cuMemAllocFromPoolAsync(p.dptr, p.bytesize, p.pool, call.own_handle(p.hStream)));
-  }
+  call.retry_with_room(
+      [&] { return driver().cuMemAllocFromPoolAsync(p.dptr, p.bytesize, p.pool, call.own_handle(p.hStream)); });
   if (call.done()) in_stream(call, *p.dptr, p.bytesize, p.hStream);
 }
 void free_in_stream(Call& call, cuMemFreeAsync_params& p) {
