@@ -131,6 +131,8 @@ void Detector::record(trace::Record& record) {
           sides_.module(r);
           if (flagged_reads_of_) flagged_.try_emplace(r.id, flagged_reads_of_(r));
           for (const Site& site : r.sites) {
+            if (site.kind == SiteKind::fence && site.ordering == Ordering::sc && site.scope < Scope::gpu)
+              causality_.narrow_fences();
             if (!site.outcome_unused) continue;
             site.kind == SiteKind::access ? causality_.unused_reads() : causality_.unused_tests();
           }

@@ -22,6 +22,7 @@ class Lifetimes final : public trace::RecordVisitor {
   explicit Lifetimes(const Detector& detector) : detector_(detector), causality_(no_operations_, {.observers = false}) {
     causality_.unused_tests();
     causality_.unused_reads();
+    causality_.narrow_fences();
   }
 
   bool access(const trace::AccessView& view) override {

@@ -21,8 +21,7 @@ void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Sta
   if (of.exited) return barrier_of_the_rest(operation, index, of, now);
   of.own.clear(ThreadKey(operation, index, 0).block_bits(),
                [&](const ClockPointer& own) { of.common = joined(of.common, own); });
-  for (const auto& order : of.fence_orders)
-    if (order) fences_meet(operation, index, *order);
+  fences_meet(operation, index, of);
   of.barrier = now;
   of.common_then = of.common;
 }

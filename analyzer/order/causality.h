@@ -218,6 +218,7 @@ class Causality {
   }
   void unused_tests() { unused_tests_ = true; } // there may be some from now on
   void unused_reads() { unused_reads_ = true; } // the same of StrongAccess::unused
+  void narrow_fences() { narrow_fences_ = true; } // the same of fence.sc of cta or cluster scope
 
   // "Completion of the asynchronous operation" orders the copy's own accesses (8.9.1.1), and says nothing of what came
   // before the copy. Does whoever knows copies of the one group to be complete know that of the other's, too, which
@@ -354,7 +355,7 @@ class Causality {
     std::vector<Pending> pending;
     std::array<ClockPointer, 5> pending_clocks; // of older pending reads: what a fence of that Scope acquires
     std::unique_ptr<Copies> copies; // null: it issued none
-    std::array<ClockPointer, 2> told; // by Reach: what its reads since its last fence.sc tell of (fence_order.cpp)
+    std::array<ClockPointer, reaches> told; // by Reach: what its reads since its last fence.sc tell of (fence_order.cpp)
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
   };
@@ -370,9 +371,7 @@ class Causality {
     Stamp stamp = 0;
     ClockPointer own, common;
   };
-  // Fences of gpu scope meet those of their device, fences of sys scope all.
-  enum class Reach : std::uint8_t { device, system };
-  struct FenceOrder { // of a block's fence.sc of gpu or sys scope, or of sys scope alone: fence_order.cpp
+  struct FenceOrder { // of those of a block's fence.sc that have a Reach: fence_order.cpp
     struct Fence { // lanes that knew the same
       std::uint32_t warp = 0, mask = 0;
       Stamp stamp = 0;
@@ -382,8 +381,8 @@ class Causality {
       ThreadKey thread;
       Stamp stamp = 0; // 0: a full barrier came after it
       ChainPointer chain;
-      std::size_t count = 0; // of Chain::fenced
-      ClockPointer brings; // these
+      std::size_t place = 0; // of the last of Chain::fenced
+      ClockPointer brings; // that
       ThreadKey taken_by; // whose fence acquired that first, and when; 0: nobody's
       Stamp taken_at = 0;
       std::vector<std::uint32_t> taken; // by lanes of each warp
@@ -419,8 +418,10 @@ class Causality {
     bool over = false;
     std::vector<std::uint32_t> threads_with_state;
     std::vector<Location> locations; // in its shared memory
-    // By Reach. Null: nothing to know. The second's fences are among the first's.
-    std::array<std::unique_ptr<FenceOrder>, 2> fence_orders;
+    std::array<std::unique_ptr<FenceOrder>, reaches> fence_orders; // by Reach; null: nothing to know
+    bool has_fence_orders() const {
+      return std::any_of(fence_orders.begin(), fence_orders.end(), [](const auto& of) { return of != nullptr; });
+    }
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
   };
   struct Launch {
@@ -529,11 +530,15 @@ class Causality {
   void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ReleasedPointer released, bool with_earlier = false);
   static FenceOrder& fence_order(Block& block, Reach reach);
+  bool has_reach(ThreadKey thread, Scope scope, Reach reach) const;
+  FenceGroup fence_group(ThreadKey thread, Reach reach) const;
+  void fence_precedes(ThreadKey thread, Scope scope, const Released& before, Stamp now);
   void fence_precedes(ThreadKey thread, Reach reach, const Released& before, Stamp now);
+  void fence_follows(ThreadKey thread, Scope scope, Stamp now);
   void fence_follows(ThreadKey thread, Reach reach, Stamp now);
   void fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now);
   void fence_observed(ThreadKey reader, Reach reach, const ChainPointer& chain, std::size_t count, Stamp now);
-  std::size_t fenced_before(const Chain& chain, std::size_t count, ThreadKey reader, Reach reach) const;
+  void fences_meet(OperationIndex operation, std::uint32_t index, Block& block);
   void fences_meet(OperationIndex operation, std::uint32_t index, FenceOrder& order);
   ClockPointer before_fences(ThreadKey writer, FenceOrder& order);
   template <typename LanesOf, typename IsBefore>
@@ -610,7 +615,7 @@ class Causality {
   std::unordered_map<AsyncGroup, AsyncState> async_groups_;
   AsyncGroup last_group_ = 0;
   std::size_t many_groups_ = 1 << 16;
-  bool unused_tests_ = false, unused_reads_ = false;
+  bool unused_tests_ = false, unused_reads_ = false, narrow_fences_ = false;
 };
 
 } // namespace deadheat::order

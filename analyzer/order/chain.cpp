@@ -92,21 +92,20 @@ void Selection::changed(std::size_t place) {
   answer_ = nullptr;
 }
 
-void Chain::add_fenced(const Fenced& last) {
-  auto of =
-      std::find_if(fenced_on.begin(), fenced_on.end(), [&](const FencedOn& on) { return on.device == last.device; });
-  if (of == fenced_on.end()) of = fenced_on.insert(of, {last.device, {}});
-  of->places.push_back(std::uint32_t(fenced.size()));
-  fenced.push_back(last);
+void Chain::add_fenced(const FenceGroup& group, ClockPointer before) {
+  constexpr std::size_t most = 1024; // readers that are farther behind learn less than they saw
+  auto& all = fenced[group];
+  if (all.size() % most == most - 1)
+    std::for_each(all.begin(), all.end() - most / 2, [](Fenced& of) { of.before = nullptr; });
+  all.push_back({++fenced_count, std::move(before)});
 }
 
-std::size_t Chain::last_fenced(std::uint32_t device, std::size_t count) const {
-  for (const FencedOn& on : fenced_on) {
-    if (on.device != device) continue;
-    const auto behind = std::lower_bound(on.places.begin(), on.places.end(), count);
-    return behind == on.places.begin() ? 0 : *std::prev(behind) + 1;
-  }
-  return 0;
+const Chain::Fenced* Chain::last_fenced(const FenceGroup& group, std::size_t count) const {
+  const auto of = fenced.find(group);
+  if (of == fenced.end()) return nullptr;
+  const auto behind = std::upper_bound(of->second.begin(), of->second.end(), count,
+                                       [](std::size_t most, const Fenced& last) { return most < last.place; });
+  return behind == of->second.begin() ? nullptr : &*std::prev(behind);
 }
 
 } // namespace deadheat::order

@@ -113,30 +113,35 @@ struct Readers {
   Places all, narrow;
 };
 
+// Which fence.sc operations are morally strong with each other: those of cta scope and wider within a block, of cluster
+// scope and wider within a cluster, of gpu and sys scope on a device, of sys scope anywhere.
+enum class Reach : std::uint8_t { block, cluster, device, system };
+constexpr std::size_t reaches = 4;
+struct FenceGroup {
+  Reach reach = Reach::system;
+  std::uint64_t of = 0; // which block, cluster or device
+  friend auto operator<=>(const FenceGroup&, const FenceGroup&) = default;
+};
+
 struct Chain {
   std::vector<Contribution> contributions;
   bool all_wide = true; // contributions of gpu and sys scope only
   std::uint64_t devices = 0; // that contributed, as device_bit() of each
   std::unique_ptr<Readers> readers; // null: there were none
-  // What came before fence.sc operations before its writes: of the first, the first two…, joined (fence_order.cpp). Of
-  // those of gpu and sys scope, for readers on the writer's device; of those of sys scope, for all.
+  // What came before a group's fence.sc operations before its writes: of the first, the first two…, joined
+  // (fence_order.cpp).
   struct Fenced {
-    std::uint32_t device = 0; // everywhere: for all
-    ClockPointer before;
+    std::size_t place = 0; // from 1, in the order in which those of all groups came
+    ClockPointer before; // null: forgotten
   };
-  static constexpr std::uint32_t everywhere = ~0u;
-  std::vector<Fenced> fenced;
-  struct FencedOn { // where those of a device are
-    std::uint32_t device = 0;
-    std::vector<std::uint32_t> places;
-  };
-  std::vector<FencedOn> fenced_on;
+  std::map<FenceGroup, std::vector<Fenced>> fenced;
+  std::size_t fenced_count = 0;
   Stamp first = 0; // stamp of the write that began it
-  bool releases_nothing() const { return contributions.empty() && fenced.empty(); }
+  bool releases_nothing() const { return contributions.empty() && !fenced_count; }
 
-  void add_fenced(const Fenced& last);
-  // How many of the first `count` of `fenced` there are up to the last for that device; 0: there is none.
-  std::size_t last_fenced(std::uint32_t device, std::size_t count) const;
+  void add_fenced(const FenceGroup& group, ClockPointer before);
+  // That group's last of the first `count`; null: there is none.
+  const Fenced* last_fenced(const FenceGroup& group, std::size_t count) const;
 };
 using ChainPointer = std::shared_ptr<Chain>;
 

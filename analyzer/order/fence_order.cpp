@@ -10,9 +10,10 @@
 //     data[t] = v; __threadfence(); __syncthreads(); if (t == 0) atomicAdd(&ready, 1);
 //     if (t == 0) while (atomicAdd(&ready, 0) < n) {}  __syncthreads(); __threadfence(); v = data[u];
 //
-// Used for fences of gpu and sys scope, where F1 and W are of one block, and R and F2 of one; R is a read whose value
-// is returned (not that of red). Fences order each other where they are morally strong: those of gpu scope on one
-// device (Reach::device), those of sys scope everywhere (Reach::system). Next: those of cta scope, within a block.
+// Used where F1 and W are of one block, and R and F2 of one; R is a read whose value is returned (not that of red).
+// Fences order each other where they are morally strong: of each Reach those of its scope and of wider ones, so that a
+// fence of gpu scope is one of its block, of its cluster and of its device. What is so within blocks and clusters alone
+// is followed where there are narrower fences (narrow_fences()).
 //
 // A write takes with it (Chain::fenced) what came before those fences of its block that precede it. A fence acquires
 // that of the chains that reads of its thread and, as far as they are remembered, of its block observed before it.
@@ -28,7 +29,7 @@ namespace {
 
 // Bounds, beyond which an order is missed, and no race: the oldest are forgotten.
 constexpr std::size_t most_fences = 128, most_reads = 32; // of a block
-constexpr std::size_t most_fenced = 1024; // of a chain
+constexpr Reach all_reaches[] = {Reach::block, Reach::cluster, Reach::device, Reach::system};
 
 } // namespace
 
@@ -38,7 +39,33 @@ Causality::FenceOrder& Causality::fence_order(Block& block, Reach reach) {
   return *order;
 }
 
+// Is a fence of that scope among those of that reach?
+bool Causality::has_reach(ThreadKey key, Scope scope, Reach reach) const {
+  switch (reach) {
+    case Reach::block: return narrow_fences_ && scope >= Scope::cta;
+    case Reach::cluster: return narrow_fences_ && scope >= Scope::cluster && in_cluster(key);
+    case Reach::device: return scope >= Scope::gpu;
+    case Reach::system: return scope == Scope::sys && operations_.several_devices();
+  }
+  return false;
+}
+
+FenceGroup Causality::fence_group(ThreadKey key, Reach reach) const {
+  switch (reach) {
+    case Reach::block: return {reach, key.block_bits()};
+    case Reach::cluster: return {reach, cluster_bits(key)};
+    case Reach::device: return {reach, operations_.device(key.operation())};
+    case Reach::system: break;
+  }
+  return {reach, 0};
+}
+
 // ---- the fence that comes first
+
+void Causality::fence_precedes(ThreadKey key, Scope scope, const Released& before, Stamp now) {
+  for (const Reach reach : all_reaches)
+    if (has_reach(key, scope, reach)) fence_precedes(key, reach, before, now);
+}
 
 void Causality::fence_precedes(ThreadKey key, Reach reach, const Released& before, Stamp now) {
   Block& of = block(key);
@@ -126,8 +153,7 @@ ClockPointer Causality::before_fences(ThreadKey writer, FenceOrder& order) {
 }
 
 void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer) {
-  add_fenced(chain, writer, Reach::device);
-  add_fenced(chain, writer, Reach::system);
+  for (const Reach reach : all_reaches) add_fenced(chain, writer, reach);
 }
 
 void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer, Reach reach) {
@@ -138,47 +164,40 @@ void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer, Reach re
   if (!before) return;
   if (order.added == before && order.added_to == chain) return; // while it polls
   order.added = before, order.added_to = chain;
-  auto& fenced = chain->fenced;
-  const std::uint32_t device = reach == Reach::system ? Chain::everywhere : operations_.device(writer.operation());
-  const std::size_t last = chain->last_fenced(device, fenced.size());
-  const ClockPointer earlier = last ? fenced[last - 1].before : nullptr;
-  const ClockPointer joined = Clock::join(earlier, before);
-  if (joined == earlier) return;
-  // Readers that are far behind learn less than they saw.
-  if (fenced.size() % most_fenced == most_fenced - 1)
-    std::for_each(fenced.begin(), fenced.end() - most_fenced / 2, [](Chain::Fenced& of) { of.before = nullptr; });
-  chain->add_fenced({device, joined});
+  const FenceGroup group = fence_group(writer, reach);
+  const Chain::Fenced* last = chain->last_fenced(group, chain->fenced_count);
+  const ClockPointer earlier = last ? last->before : nullptr;
+  if (ClockPointer joined = Clock::join(earlier, before); joined != earlier) chain->add_fenced(group, std::move(joined));
 }
 
 // ---- the read that tells, and the fence that comes second
 
 void Causality::fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now) {
-  fence_observed(reader, Reach::device, chain, count, now);
-  if (operations_.several_devices()) fence_observed(reader, Reach::system, chain, count, now);
-}
-
-// How many of the chain's first `count` there are up to the last that tells the reader something; 0: none does.
-std::size_t Causality::fenced_before(const Chain& chain, std::size_t count, ThreadKey reader, Reach reach) const {
-  const std::uint32_t device = reach == Reach::system ? Chain::everywhere : operations_.device(reader.operation());
-  return chain.last_fenced(device, count);
+  for (const Reach reach : all_reaches)
+    if (has_reach(reader, Scope::sys, reach)) fence_observed(reader, reach, chain, count, now);
 }
 
 void Causality::fence_observed(ThreadKey reader, Reach reach, const ChainPointer& chain, std::size_t count, Stamp now) {
-  count = fenced_before(*chain, count, reader, reach);
-  if (!count) return;
+  const Chain::Fenced* last = chain->last_fenced(fence_group(reader, reach), count);
+  if (!last) return;
   auto& reads = fence_order(block(reader), reach).reads;
-  const ClockPointer& brings = chain->fenced[count - 1].before;
+  const auto& [place, brings] = *last;
   if (ClockPointer& told = thread(reader).told[std::size_t(reach)]; told != brings) told = Clock::join(told, brings);
   for (FenceOrder::Read& read : reads) {
     if (read.chain != chain || (read.stamp && read.thread != reader)) continue;
-    if (read.count >= count) return;
+    if (read.place >= place) return;
     if (!read.stamp || last_sync(reader) >= read.stamp) continue;
-    read.stamp = now, read.count = count, read.brings = brings; // nobody else knows of the earlier one
+    read.stamp = now, read.place = place, read.brings = brings; // nobody else knows of the earlier one
     return;
   }
   if (reads.size() >= most_reads) reads.erase(reads.begin(), reads.begin() + most_reads / 2);
   FenceOrder::Read& read = reads.emplace_back();
-  read.thread = reader, read.stamp = now, read.chain = chain, read.count = count, read.brings = brings;
+  read.thread = reader, read.stamp = now, read.chain = chain, read.place = place, read.brings = brings;
+}
+
+void Causality::fence_follows(ThreadKey key, Scope scope, Stamp now) {
+  for (const Reach reach : all_reaches)
+    if (has_reach(key, scope, reach)) fence_follows(key, reach, now);
 }
 
 void Causality::fence_follows(ThreadKey key, Reach reach, Stamp now) {
@@ -198,6 +217,12 @@ void Causality::fence_follows(ThreadKey key, Reach reach, Stamp now) {
 }
 
 // ---- a barrier of the whole block: what was before it all know
+
+void Causality::fences_meet(OperationIndex operation, std::uint32_t index, Block& block) {
+  block.fence_orders[std::size_t(Reach::block)] = nullptr; // of fences before a barrier all that meet know
+  for (const auto& order : block.fence_orders)
+    if (order) fences_meet(operation, index, *order);
+}
 
 void Causality::fences_meet(OperationIndex operation, std::uint32_t index, FenceOrder& order) {
   order.before = joined(

@@ -165,10 +165,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
     synchronize(key, awaited(key, scope));
-    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) {
-      fence_follows(key, Reach::device, now);
-      if (scope == Scope::sys) fence_follows(key, Reach::system, now);
-    }
+    if (ordering == Ordering::sc && !rules_.fence_sc_order) fence_follows(key, scope, now);
     if (everywhere(scope)) {  // there is no more to acquire
       state.pending.clear();
       state.pending_clocks = {};
@@ -182,10 +179,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (is_release(ordering)) {
     const ReleasedPointer before = snapshot(key, now);
     release(thread(key).released, scope, before);
-    if (ordering == Ordering::sc && device_wide(scope) && !rules_.fence_sc_order) {
-      fence_precedes(key, Reach::device, *before, now);
-      if (scope == Scope::sys) fence_precedes(key, Reach::system, *before, now);
-    }
+    if (ordering == Ordering::sc && !rules_.fence_sc_order) fence_precedes(key, scope, *before, now);
     synced(key, now);
   }
 }
@@ -211,7 +205,7 @@ bool Causality::leaves_nothing(const StrongAccess& access) const {
   if (may_be_known(access.location) || (access.reads && !access.writes && observed_around(access))) return false;
   if (threads_.empty() || !access.writes) return true;
   if (const Block* of = find_block(access.thread); !of || of->threads_with_state.empty()) return true;
-  if (find_block(access.thread)->fence_orders[0]) return false;
+  if (find_block(access.thread)->has_fence_orders()) return false;
   const Thread* state = find_thread(access.thread);
   if (!state) return true;
   auto empty = [](const ByScope& released) {
@@ -292,9 +286,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
       const Contribution& c = chain->contributions[i];
       contribute(*branch, c.thread, c.scope, c.released, c.with_earlier);
     }
-    for (const Chain::FencedOn& on : chain->fenced_on) { // the last of each
-      if (const std::size_t last = chain->last_fenced(on.device, fenced_count))
-        branch->add_fenced(chain->fenced[last - 1]);
+    for (const auto& [group, all] : chain->fenced) { // the last of each
+      if (const Chain::Fenced* last = chain->last_fenced(group, fenced_count)) branch->add_fenced(group, last->before);
     }
     chain = branch;
   }
@@ -323,7 +316,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
   at.writes.push_back({access.thread, access.scope, access.bytes, access.form, access.reads, access.value_written,
                        access.order_first, access.order_last, now, chain, chain->contributions.size(),
-                       chain->fenced.size()});
+                       chain->fenced_count});
   return continues;
 }
 

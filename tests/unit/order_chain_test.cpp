@@ -76,15 +76,31 @@ RC_GTEST_PROP(Chains, GatheredIsJoined, (const std::vector<std::uint64_t>& numbe
   RC_ASSERT(same(gathered.clock(), expected));
 }
 
-TEST(Chains, FencesByDevice) {
+TEST(Chains, FencesByGroup) {
   Chain chain;
-  for (const std::uint32_t device : {0u, 1u, 0u, Chain::everywhere, 0u}) chain.add_fenced({device, nullptr});
-  EXPECT_EQ(chain.last_fenced(0, 5), 5u);
-  EXPECT_EQ(chain.last_fenced(0, 4), 3u);
-  EXPECT_EQ(chain.last_fenced(1, 5), 2u);
-  EXPECT_EQ(chain.last_fenced(1, 1), 0u);
-  EXPECT_EQ(chain.last_fenced(Chain::everywhere, 5), 4u);
-  EXPECT_EQ(chain.last_fenced(2, 5), 0u);
+  const FenceGroup first{Reach::device, 0}, second{Reach::device, 1}, block{Reach::block, 1}, all{Reach::system, 0};
+  for (const FenceGroup& group : {first, second, first, all, first}) chain.add_fenced(group, nullptr);
+  const auto last = [&](const FenceGroup& group, std::size_t count) -> std::size_t {
+    const Chain::Fenced* of = chain.last_fenced(group, count);
+    return of ? of->place : 0;
+  };
+  EXPECT_EQ(last(first, 5), 5u);
+  EXPECT_EQ(last(first, 4), 3u);
+  EXPECT_EQ(last(second, 5), 2u);
+  EXPECT_EQ(last(second, 1), 0u);
+  EXPECT_EQ(last(all, 5), 4u);
+  EXPECT_EQ(last(block, 5), 0u);
+}
+
+TEST(Chains, FencesLongPast) { // are forgotten, a group's for itself
+  Chain chain;
+  const FenceGroup busy{Reach::block, 1}, quiet{Reach::block, 2};
+  const ClockPointer something = Clock::with(nullptr, {{1, whole_block, 1}});
+  chain.add_fenced(quiet, something);
+  for (std::size_t i = 0; i < 5000; ++i) chain.add_fenced(busy, something);
+  EXPECT_TRUE(chain.last_fenced(quiet, 5001)->before);
+  EXPECT_TRUE(chain.last_fenced(busy, 5001)->before);
+  EXPECT_FALSE(chain.last_fenced(busy, 2)->before);
 }
 
 } // namespace

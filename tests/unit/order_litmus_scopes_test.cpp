@@ -145,6 +145,42 @@ TEST(LitmusFenceOrder, OfOneKindOnly) { // acq_rel fences have no such order
 }
 TEST(LitmusFenceOrder, OfBlockScope) {
   fenced(cta).atomic(t0, y).atomic(t1, y).fence(t1, gpu, Ordering::sc).read(t1, x).races({{1, 4}});
+  fenced().atomic(t0, y).atomic(t1, y).fence(t1, cta, Ordering::sc).read(t1, x).races({{1, 4}});
+}
+// A lane fences before its warp meets, and another tells; or another is told, and one fences once the warp has met.
+TEST(LitmusFenceOrder, WithinABlock) {
+  const auto told = [](Scope first, Scope second, bool writer_meets) {
+    const At from = writer_meets ? same_warp : same_block, to = writer_meets ? same_block : same_warp;
+    Litmus litmus;
+    litmus.write(from, x).fence(from, first, Ordering::sc);
+    if (writer_meets) litmus.warp_barrier(0);
+    litmus.atomic(writer_meets ? t0 : from, y).atomic(writer_meets ? to : t0, y);
+    if (!writer_meets) litmus.warp_barrier(0);
+    return litmus.fence(to, second, Ordering::sc).read(to, x);
+  };
+  for (const bool writer_meets : {false, true})
+    for (const Scope first : {cta, cluster, gpu, sys})
+      for (const Scope second : {cta, cluster, gpu, sys}) told(first, second, writer_meets).none();
+}
+TEST(LitmusFenceOrder, WithinABlockReadTooEarly) {
+  Litmus litmus;
+  litmus.atomic(same_block, y).write(same_warp, x).fence(same_warp, cta, Ordering::sc).warp_barrier(0).atomic(t0, y);
+  litmus.fence(same_block, cta, Ordering::sc).read(same_block, x).races({{2, 4}});
+}
+TEST(LitmusFenceOrder, WithinABlockWriteAfterTheFence) {
+  Litmus litmus;
+  litmus.fence(same_warp, cta, Ordering::sc).write(same_warp, x).warp_barrier(0).atomic(t0, y).atomic(same_block, y);
+  litmus.fence(same_block, cta, Ordering::sc).read(same_block, x).races({{1, 4}});
+}
+TEST(LitmusFenceOrder, OfClusterScope) {
+  const auto told = [](Scope scope, std::uint32_t blocks_per_cluster) {
+    Litmus litmus(blocks_per_cluster);
+    litmus.write(same_warp, x).fence(same_warp, scope, Ordering::sc).warp_barrier(0);
+    return litmus.atomic(t0, y).atomic(t1, y).fence(t1, scope, Ordering::sc).read(t1, x);
+  };
+  told(cluster, 2).none();
+  told(cluster, 1).races({{1, 4}});
+  told(cta, 2).races({{1, 4}});
 }
 TEST(LitmusFenceOrder, ReadTooEarly) { // it observes nothing: the order is one run's accident
   Litmus()

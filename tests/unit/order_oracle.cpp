@@ -408,14 +408,13 @@ class Axioms {
   }
   // 8.9.3 and 8.10.1: where F1 comes before a write that a read observes which comes before F2, Fence-SC order can not
   // be the other way round; the write would come before itself in causality order. 8.9.4: F1 synchronizes with F2.
-  // `within_a_block`: only for fences of gpu and sys scope, F1 in the block of the write, and F2 in that of the read.
+  // `within_a_block`: only where F1 is in the block of the write, and F2 in that of the read.
   bool fence_sc_order(Relation& base, bool within_a_block) const {
     auto sc = [&](std::size_t e) { return is_fence(e) && events_[e].ordering == Ordering::sc; };
     bool more = false;
     for (std::size_t first = 0; first < count_; ++first) {
       for (std::size_t second = 0; sc(first) && second < count_; ++second) {
         if (!sc(second) || base[first][second] || !morally_strong(first, second)) continue;
-        if (within_a_block && std::min(events_[first].scope, events_[second].scope) < Scope::gpu) continue;
         for (std::size_t w = 0; w < count_ && !base[first][second]; ++w) {
           for (std::size_t r = 0; base[first][w] && r < count_; ++r) {
             if (!observation_[w][r] || events_[r].reduction || events_[r].unused || !base[r][second]) continue;

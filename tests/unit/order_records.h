@@ -121,6 +121,7 @@ class Records {
       case Kind::bulk_issue: return SiteKind::bulk_copy;
       case Kind::bulk_commit: return SiteKind::async_commit;
       case Kind::bulk_wait: return SiteKind::async_wait;
+      case Kind::fence: return SiteKind::fence;
       case Kind::proxy_fence: return SiteKind::proxy_fence;
       case Kind::mbarrier_arrive:
       case Kind::mbarrier_test: return SiteKind::mbarrier;
