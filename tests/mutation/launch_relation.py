@@ -125,7 +125,7 @@ class Device:
         self.looked = {}  # object → [(phase, who saw it complete and looked, its stretch)]
         self.looked_reads = {}  # location → [(the releases that a read saw at which somebody looked, who, stretch, kind)]
         self.remote = {}  # object → phase → what came before arrivals of other blocks
-        self.sc_fences = {}  # block → what came before each of its fence.sc of gpu or sys scope
+        self.sc_fences = {}  # block → what came before each of its fence.sc
         self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
         self.told = {}  # block → [(a read, what it was told so)]
         self.links = {}  # (location, write) → (its chain of read-modify-writes, its place there)
@@ -399,7 +399,7 @@ class Device:
     def fence(self, block, warp, mask, ordering, scope):
         for thread in self.lanes(block, warp, mask):
             # 8.9.3, 8.10.1: a fence.sc before a write that was observed before this one precedes it in Fence-SC order.
-            if ordering == "sc" and scope in ("gpu", "sys"):
+            if ordering == "sc":
                 for read, clocks in self.told.get(block, []):
                     if self.known(read, thread):
                         thread.sees(*[clock for clock, of, by in clocks if self.both_in_scope(scope, block, of, by)])
@@ -408,7 +408,7 @@ class Device:
                     self.acquire(thread, scope, heads.values())
             if ordering in RELEASE:
                 thread.fences[scope] = thread.publish()
-                if ordering == "sc" and scope in ("gpu", "sys"):
+                if ordering == "sc":
                     self.sc_fences.setdefault(block, []).append((thread.fences[scope], scope, block))
 
     @staticmethod

@@ -284,6 +284,30 @@ template <int late_write, int early_read> __device__ __forceinline__ void fences
 __global__ void ordered_fences_of_all(int* out) { fences_of_all<0, 0>(out); }
 __global__ void races_write_after_the_fence(int* out) { fences_of_all<1, 0>(out); }
 __global__ void races_read_before_the_fence(int* out) { fences_of_all<0, 1>(out); }
+// The same of the warps of a block, whose fences reach the block.
+template <int late_write, int early_read> __device__ __forceinline__ void fences_of_warps(int* out) {
+  __shared__ int s[32];
+  __shared__ volatile int ready;
+  const int t = threadIdx.x, lane = t % 32;
+  if (t == 0) ready = 0;
+  __syncthreads();
+  if (t < 32) {
+    if (!late_write) s[lane] = t;
+    __threadfence_block();
+    if (late_write) s[lane] = t;
+    __syncwarp();
+    if (lane == 0) ready = 1;
+  } else {
+    if (lane == 0) while (ready != 1) {}
+    __syncwarp();
+    const int early = early_read ? s[31 - lane] : 0;
+    __threadfence_block();
+    out[t] = early + (early_read ? 0 : s[31 - lane]);
+  }
+}
+__global__ void ordered_fences_of_warps(int* out) { fences_of_warps<0, 0>(out); }
+__global__ void races_write_after_the_warps_fence(int* out) { fences_of_warps<1, 0>(out); }
+__global__ void races_read_before_the_warps_fence(int* out) { fences_of_warps<0, 1>(out); }
 // Lanes of one warp try and try again, in a function: who has the lock must get on.
 __device__ __noinline__ bool taken(int* lock) { return atomicCAS(lock, 0, 1) == 0; }
 __global__ void ordered_lock_tried_by_a_function(int* out) { // 37 threads
@@ -367,7 +391,8 @@ int main() {
       {ordered_reductions, 3, 32}, {races_relaxed_reduction, 2, 32}, {ordered_failed_swap, 2, 32},
       {ordered_system_scope, 2, 32}, {races_flag_of_block_scope, 2, 32}, {ordered_barrier_then_flag, 2, 64},
       {ordered_fences_of_all, 2, 64}, {races_write_after_the_fence, 2, 64}, {races_read_before_the_fence, 2, 64},
-      {ordered_lock_tried_by_a_function, 2, 37}, {ordered_volatile_flag, 1, 64}, {races_volatile_flag, 1, 64}, {races_sizes, 2, 32}, {ordered_sizes, 2, 32},
+      {ordered_fences_of_warps, 1, 64}, {races_write_after_the_warps_fence, 1, 64},
+      {races_read_before_the_warps_fence, 1, 64}, {ordered_lock_tried_by_a_function, 2, 37}, {ordered_volatile_flag, 1, 64}, {races_volatile_flag, 1, 64}, {races_sizes, 2, 32}, {ordered_sizes, 2, 32},
       {races_half_word, 2, 32}, {races_noncoherent_read, 2, 64}, {races_noncoherent_read_of_own_block, 1, 64},
   };
   for (const Case& one : cases) {
