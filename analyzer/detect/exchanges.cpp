@@ -29,6 +29,15 @@ bool Exchanges::record(trace::Record& record) {
     if (!on_gpu_) launches_.clear(); // nothing to look for
   } else if (auto* module = std::get_if<trace::Module>(&record)) {
     modules_[module->id] = module->sites;
+  } else if (const auto* operation = std::get_if<trace::Operation>(&record)) {
+    if (launches_.count(operation->launch)) numbers_[operation->id] = operation->launch;
+  } else if (const auto* begin = std::get_if<trace::OperationBegin>(&record)) {
+    const auto launch = numbers_.find(begin->operation);
+    if (launch == numbers_.end()) return true;
+    for (const std::uint32_t other : running_) together_.insert(std::minmax(other, launch->second));
+    running_.insert(launch->second);
+  } else if (const auto* end = std::get_if<trace::OperationEnd>(&record)) {
+    if (const auto launch = numbers_.find(end->operation); launch != numbers_.end()) running_.erase(launch->second);
   }
   return true;
 }
@@ -53,6 +62,7 @@ bool Exchanges::access(const trace::AccessView& access) {
 bool Exchanges::unknown(std::size_t race) const {
   if (!on_gpu_) return false;
   const auto [first, second] = launches_of(races_[race]);
+  if (together_.count(std::minmax(first, second))) return false;
   const auto a = launches_.find(first), b = launches_.find(second);
   if (a == launches_.end() || b == launches_.end()) return false;
   const auto waits = [](const Words& one, const Words& other) {

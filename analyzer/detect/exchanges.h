@@ -1,7 +1,8 @@
 // Races between two launches that wait for each other, in runs on a GPU: kernels in two streams that hand each other
-// messages by flags in memory, as an all-reduce does. Each launch's records are put in order by themselves there, so
-// that a wait does not come behind the write that ended it where that is of another launch: whether the two accesses
-// are ordered so is not known. (On the embedded device it always is.)
+// messages by flags in memory, as an all-reduce does. Where a launch's records were put in order by themselves there, a
+// wait does not come behind the write that ended it if that is of another launch: whether the two accesses are ordered
+// so is not known. It is of launches that run at the same time in the log, whose records were put in order together.
+// (On the embedded device it always is.)
 //
 // Feed it the log's records, once the races are known.
 //
@@ -42,6 +43,9 @@ class Exchanges final : public trace::RecordVisitor {
   const std::vector<FoundRace>& races_;
   bool on_gpu_ = false;
   std::unordered_map<std::uint32_t, Words> launches_; // of such races
+  std::unordered_map<std::uint32_t, std::uint32_t> numbers_; // of these launches, by operation
+  std::set<std::uint32_t> running_;
+  std::set<Pair> together_; // that ran at the same time: the smaller number first
   std::unordered_map<std::uint32_t, std::vector<Site>> modules_;
 };
 

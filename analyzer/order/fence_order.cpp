@@ -167,7 +167,8 @@ void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer, Reach re
   const FenceGroup group = fence_group(writer, reach);
   const Chain::Fenced* last = chain->last_fenced(group, chain->fenced_count);
   const ClockPointer earlier = last ? last->before : nullptr;
-  if (ClockPointer joined = Clock::join(earlier, before); joined != earlier) chain->add_fenced(group, std::move(joined));
+  if (ClockPointer joined = Clock::join(earlier, before); joined != earlier)
+    chain->add_fenced(group, std::move(joined));
 }
 
 // ---- the read that tells, and the fence that comes second

@@ -112,7 +112,7 @@ bool DeviceImpl::stands_still(Standstill& standstill) {
 
 // Nobody will go on by themselves. Lets those go on who do what is wrong, after saying so; false: there are none.
 bool DeviceImpl::force() {
-  if (only_begins_) return false; // the host may still help
+  if (only_begins_ || options_.helped) return false; // the host may still help
   std::uint64_t forced = 0;
   for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
   for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);

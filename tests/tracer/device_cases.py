@@ -323,6 +323,27 @@ def functions_of_streams(case):
 
 
 @over_embedded
+def launches_that_tell_each_other(case):
+    """Who waits for another launch comes behind it, though it was launched first; not where something lies between."""
+    for what, races in (("messages", []), ("messages_relaxed", ["certain"]), ("messages_apart", ["possible"])):
+        done = case.device(what)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "496\ndone\n", ""), (what, done)
+        analysis = subprocess.run([options.deadheat, "analyze", case.trace, "--json", "-"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        report = json.loads(analysis.stdout)
+        assert [race["certainty"] for race in report["races"]] == races and report["summary"]["complete"], (what, report)
+        shutil.rmtree(case.trace)
+
+
+@over_embedded
+def a_launch_that_waits_in_vain(case):
+    """What is to be written with others is in the trace of a job that is killed."""
+    done = case.device("hangs")
+    assert done.returncode == -signal.SIGKILL and done.stderr == "", done
+    assert "1 x give" in case.dump(), case.dump()
+
+
+@over_embedded
 def modules_from_files(case):
     done = case.device("files")
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -422,6 +443,7 @@ def no_window(case):
 
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
+         launches_that_tell_each_other, a_launch_that_waits_in_vain,
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs, graph_that_was_made_before,
          graph_when_the_budget_is_used_up,

@@ -25,6 +25,10 @@
 //           was compiled for at most 48
 // threads   four threads load a module each, at the same time, and launch a kernel of it
 // refused   a module is loaded that the driver may refuse, and then others. Says what became of the first
+// messages, messages_relaxed, messages_apart
+//           a kernel waits for what another hands over by a flag, which is launched behind it in another stream; the
+//           flag is stored relaxed; a set comes between the launches
+// hangs     the same, the other kernel handing nothing over, and SIGKILL
 // no_buffers there is no page-locked memory for the library's buffers (EMBEDDED_NO_PAGE_LOCKED)
 // no_memory  there is no memory for what the library does before an opaque launch of another thread
 // Prints "done".
@@ -153,6 +157,57 @@ constexpr const char* too_old = R"(.version 6.0
 .visible .entry d() { ret; }
 )";
 
+constexpr const char* messengers = R"(.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .b8 data[128];
+.global .align 4 .b8 sum[128];
+.global .align 4 .u32 flag;
+.visible .entry give()
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<5>;
+  .reg .pred %p;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd1, %r1, 4;
+  mov.u64 %rd2, data;
+  add.u64 %rd3, %rd2, %rd1;
+  st.global.u32 [%rd3], %r1;
+  bar.warp.sync 0xffffffff;
+  setp.ne.u32 %p, %r1, 0;
+  @%p bra $end;
+  mov.u64 %rd4, flag;
+  st.release.gpu.global.u32 [%rd4], 1;
+$end:
+  ret;
+}
+.visible .entry take()
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<7>;
+  .reg .pred %p;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd1, %r1, 4;
+  mov.u64 %rd4, flag;
+  setp.ne.u32 %p, %r1, 0;
+  @%p bra $told;
+$again:
+  ld.acquire.gpu.global.u32 %r2, [%rd4];
+  setp.eq.u32 %p, %r2, 0;
+  @%p bra $again;
+$told:
+  bar.warp.sync 0xffffffff;
+  xor.b64 %rd1, %rd1, 124;
+  mov.u64 %rd2, data;
+  add.u64 %rd3, %rd2, %rd1;
+  ld.global.u32 %r3, [%rd3];
+  mov.u64 %rd5, sum;
+  add.u64 %rd6, %rd5, %rd1;
+  st.global.u32 [%rd6], %r3;
+  ret;
+}
+)";
+
 constexpr const char* with_variable = R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -248,6 +303,43 @@ void gives_up(const Job& job) {
   CHECK(cuStreamSynchronize(job.one));
   std::printf("%llx\n", static_cast<unsigned long long>(job.least_limit()));
   usleep(1'500'000); // what there is gets written
+}
+
+void messages(const Job& job, bool relaxed, bool apart, bool hangs) {
+  std::string text = messengers;
+  const auto replace = [&](const std::string& what, const std::string& by) {
+    text.replace(text.find(what), what.size(), by);
+  };
+  if (relaxed) replace("st.release", "st.relaxed");
+  if (hangs) replace("[%rd4], 1", "[%rd4], 0");
+  CUmodule module = nullptr;
+  CHECK(cuModuleLoadData(&module, text.c_str()));
+  const auto launch = [&](const char* name, CUstream stream) {
+    CUfunction function = nullptr;
+    CHECK(cuModuleGetFunction(&function, module, name));
+    CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr));
+  };
+  CUevent event = nullptr;
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  launch("take", job.one);
+  CHECK(cuEventRecord(event, job.one));
+  if (apart) CHECK(cuMemsetD32Async(job.memory, 1, 1, job.other));
+  usleep(200'000); // it waits for a while
+  launch("give", job.other);
+  if (hangs) {
+    CHECK(cuStreamSynchronize(job.other));
+    usleep(2'500'000); // what there is gets written
+    return;
+  }
+  CHECK(cuStreamSynchronize(job.one));
+  CHECK(cuStreamSynchronize(job.other));
+  CUdeviceptr sum = 0;
+  std::size_t bytes = 0;
+  unsigned taken[32];
+  CHECK(cuModuleGetGlobal_v2(&sum, &bytes, module, "sum"));
+  CHECK(cuMemcpyDtoHAsync_v2(taken, sum, sizeof taken, job.one));
+  CHECK(cuStreamSynchronize(job.one));
+  std::printf("%u\n", std::accumulate(std::begin(taken), std::end(taken), 0u));
 }
 
 void separate(const Job& job, bool ordered, bool opaque) {
@@ -447,6 +539,8 @@ int main(int argc, char** argv) {
   if (what == "unloads") unloads(job);
   if (what.starts_with("separate")) separate(job, what == "separate_ordered", what == "separate_opaque");
   if (what.starts_with("told")) told(job, what == "told_by_callback", what == "told_too_early");
+  if (what.starts_with("messages") || what == "hangs")
+    messages(job, what == "messages_relaxed", what == "messages_apart", what == "hangs");
   if (what == "files") files(job);
   if (what == "options") options(job);
   if (what == "threads") threads(job);
@@ -458,6 +552,6 @@ int main(int argc, char** argv) {
   }
   std::printf("done\n");
   std::fflush(stdout);
-  if (what == "gives_up") raise(SIGKILL);
+  if (what == "gives_up" || what == "hangs") raise(SIGKILL);
   return 0;
 }

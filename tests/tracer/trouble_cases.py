@@ -75,7 +75,7 @@ def launch_without_end(case):
     assert done.returncode == -signal.SIGKILL and "does not end" in done.stderr, done
     assert "did not end" in case.dump() or "incomplete" in case.dump(), case.dump()
     sets = [record for record in case.records().splitlines() if record.startswith("operation ") and " set " in record]
-    assert len(sets) == 3, sets
+    assert len(sets) == 4, sets
 
 
 @over_embedded

@@ -6,8 +6,9 @@
 // preferred a launch prefers larger clusters than it asks for
 // library   launches a kernel of a library, which serves all devices
 // long_name loads and launches a kernel whose name has 4000 characters, from a thread with little stack
-// floods    while a kernel waits for the host, much else follows, at last a set in another stream, and SIGKILL
-// refused   modules and libraries are loaded from memory and files, whose instrumented code the driver may refuse.
+// floods    while a kernel waits for the host, a set in another stream and much else follow, at last another set, and
+// SIGKILL refused   modules and libraries are loaded from memory and files, whose instrumented code the driver may
+// refuse.
 //           Says the driver's answers, what stands in a log of errors, and what a kernel of each wrote
 // crowded   a kernel is launched, and a graph of it; then the device's memory is taken, 1 MiB at a time, until there is
 //           none, and both are launched again, where the last of it lies. Says how much was said to be free, of how
@@ -148,6 +149,7 @@ struct Job : WaitingJob {
   }
   void floods() const {
     launch(function("wait"), flag, one);
+    CHECK(cuMemsetD32Async(memory, 1, 1, other));
     report_blocks(200'000);
     CHECK(cuMemsetD32Async(memory, 1, 1, other));
     usleep(2'000'000); // what there is gets written

@@ -105,8 +105,16 @@ class Simulation {
     shape.strong = true;
     shape.segments = &code_.segments;
     shape.sites = &code_.sites;
-    Seen seen;
+    for (const bool beside_another : {false, true}) read(shape, beside_another);
+  }
+
+ private:
+  // `beside_another`: launch that did the same, in memory of its own.
+  void read(Shape shape, bool beside_another) {
+    Seen seen, others;
     LaunchLog log(shape, seen);
+    shape.launch = 2;
+    LaunchLog other(shape, others);
     // Rings are read one after another: only what one warp wrote comes in its order.
     std::vector<std::size_t> at(warps_.size(), 0);
     for (std::size_t left = 1; left;) {
@@ -114,15 +122,20 @@ class Simulation {
       for (std::size_t w = 0; w < warps_.size(); ++w) left += warps_[w].log.size() - at[w];
       if (!left) break;
       const std::size_t w = random_() % warps_.size();
-      if (at[w] < warps_[w].log.size()) log.segment(warps_[w].log[at[w]++].data());
+      if (at[w] == warps_[w].log.size()) continue;
+      other.segment(warps_[w].log[at[w]].data());
+      log.segment(warps_[w].log[at[w]++].data());
     }
-    log.finish();
-    EXPECT_EQ(log.guessed(), 0u);
-    EXPECT_EQ(log.damaged(), 0u);
+    if (beside_another) LaunchLog::put_in_order({&other, &log});
+    for (LaunchLog* each : {&log, &other}) {
+      each->finish();
+      EXPECT_EQ(each->guessed(), 0u);
+      EXPECT_EQ(each->damaged(), 0u);
+    }
     check(seen);
+    check(others);
   }
 
- private:
   struct Warp {
     std::vector<Operation> todo;
     std::size_t at = 0;

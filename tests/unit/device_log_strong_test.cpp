@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "tests/unit/device_log_segments.h"
 
@@ -19,6 +21,7 @@ struct Access {
   std::uint64_t before, after; // tickets
   Segment what;
   std::uint32_t value; // stored, read, or read by an addition of 1; wrap: which makes 0 of 3
+  std::uint64_t address = flag;
 };
 
 // One lane a block, each access a segment of its own. Places are in the order in which accesses are given.
@@ -35,27 +38,60 @@ class StrongOrder : public ::testing::Test, public Output {
     code.add_exit();
   }
 
-  // The places that the accesses get, in the order in which they are given.
+  // The places that the accesses get, in the order in which they are given; whichever of several launches their warps
+  // are of.
   std::vector<std::uint64_t> order(const std::vector<Access>& accesses) {
-    Shape shape = code.shape(0, 1);
-    for (const Access& access : accesses) shape.blocks = std::max<std::uint64_t>(shape.blocks, access.warp + 1);
+    const std::vector<std::uint64_t> found = order(accesses, 1);
+    if (accesses.size() > 100) return found;
+    for (const std::uint32_t launches : {2, 3}) EXPECT_EQ(ranks(order(accesses, launches)), ranks(found));
+    return found;
+  }
+  static std::vector<std::size_t> ranks(const std::vector<std::uint64_t>& places) {
+    std::vector<std::size_t> ranks;
+    for (const std::uint64_t place : places)
+      ranks.push_back(std::size_t(std::count_if(places.begin(), places.end(), [&](auto one) { return one < place; })));
+    return ranks;
+  }
+  // Warps are dealt to so many launches.
+  std::vector<std::uint64_t> order(const std::vector<Access>& accesses, std::uint32_t launches) {
+    std::uint32_t warps = 0;
+    for (const Access& access : accesses) warps = std::max(warps, access.warp + 1);
     places.clear();
-    LaunchLog log(shape, *this);
-    for (const Access& access : accesses) log.segment(bytes_of(access).data());
-    for (std::uint32_t w = 0; w < shape.blocks; ++w) log.segment(bytes_of({w, 0, 0, leave, 0}).data());
-    log.finish();
-    EXPECT_EQ(log.damaged(), 0u);
-    EXPECT_EQ(log.guessed(), 0u);
+    std::vector<std::unique_ptr<LaunchLog>> logs;
+    std::uint64_t last_place = 0;
+    for (std::uint32_t number = 0; number < launches; ++number) {
+      Shape shape = code.shape((warps + launches - 1) / launches, 1);
+      shape.launch = number;
+      shape.places = &last_place;
+      logs.push_back(std::make_unique<LaunchLog>(shape, *this));
+    }
+    const auto give = [&](Access access) {
+      const std::uint32_t warp = std::exchange(access.warp, access.warp / launches);
+      logs[warp % launches]->segment(bytes_of(access).data());
+    };
+    for (const Access& access : accesses) give(access);
+    for (std::uint32_t w = 0; w < warps; ++w) give({w, 0, 0, leave, 0});
+    if (launches > 1) {
+      std::vector<LaunchLog*> all;
+      for (const auto& log : logs) all.push_back(log.get());
+      LaunchLog::put_in_order(all);
+    }
+    for (const auto& log : logs) {
+      log->finish();
+      EXPECT_EQ(log->damaged(), 0u);
+      EXPECT_EQ(log->guessed(), 0u);
+    }
     std::map<std::uint32_t, std::size_t> next; // of a warp
     std::vector<std::uint64_t> found;
-    for (const Access& access : accesses) found.push_back(places[access.warp].at(next[access.warp]++));
+    for (const Access& access : accesses)
+      found.push_back(places[{access.warp % launches, access.warp / launches}].at(next[access.warp]++));
     return found;
   }
 
   void access(const trace::AccessView& view) override {
     EXPECT_EQ(view.mask, 1u);
     EXPECT_EQ(view.order_first[0], view.order_last[0]);
-    places[view.warp.block].push_back(view.order_first[0]);
+    places[{view.warp.launch, view.warp.block}].push_back(view.order_first[0]);
   }
   void record(const trace::Record&) override {}
 
@@ -84,7 +120,7 @@ class StrongOrder : public ::testing::Test, public Output {
     const ptx::Slot& slot = code.slot(access.what);
     put(bytes, slot.offset, access.before);
     put(bytes, slot.offset + 8, access.after);
-    put(bytes, slot.address, flag);
+    put(bytes, slot.address, access.address);
     if (slot.value_read) put(bytes, slot.value_read, access.value);
     if (slot.operand)
       put(bytes, slot.operand,
@@ -95,7 +131,7 @@ class StrongOrder : public ::testing::Test, public Output {
   }
 
   Segments code;
-  std::map<std::uint32_t, std::vector<std::uint64_t>> places;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> places; // by launch and block
 };
 
 TEST_F(StrongOrder, WhatWasReadFirstWasStoredBefore) { // the store ends after the read, and nobody saw the beginning
@@ -228,6 +264,13 @@ TEST_F(StrongOrder, VectorsTellNothingOfTheirElements) {
   EXPECT_LT(at[0], at[2]);
   EXPECT_LT(at[2], at[4]);
   EXPECT_LT(at[4], at[5]);
+}
+
+TEST_F(StrongOrder, SharedMemoryIsOfOneBlockOfOneLaunch) { // both saw zero there first
+  const std::uint64_t here = shared_mark | 16;
+  const auto at = order({{0, 1, 2, add, 0, here}, {1, 3, 4, add, 0, here}, {1, 5, 6, load, 1, here}}, 2);
+  EXPECT_LT(at[0], at[1]);
+  EXPECT_LT(at[1], at[2]);
 }
 
 TEST_F(StrongOrder, ATicketThatCannotBeHoldsNothingUp) { // of a log that was damaged

@@ -7,6 +7,7 @@
 #include "deadheat/api_name.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/recorded_launch.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -134,7 +135,6 @@ void Journal::write(const LaunchFacts& l, std::span<std::uint64_t> words, const 
   if (more && !more->python.empty()) operation.call_site += (l.ranges ? " / " : "") + more->python;
   if (more && more->by_effect) writer.write(trace::Effects{l.operation, more->effects});
   writer.write(operation);
-  writer.write(trace::OperationBegin{l.operation});
 }
 
 bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
@@ -147,6 +147,11 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           if (what->kernel) {
             words_of(*what->kernel, what->grid.x, what->arguments, words_);
             write(*what, words_, what.get(), writer);
+            if (beside_.takes(what->stream, what->accesses.get())) {
+              beside_.add(what->operation, what->stream, std::move(what->accesses));
+              return true;
+            }
+            writer.write(trace::OperationBegin{what->operation});
           }
           what->kernel = nullptr;  // the launch itself is written
           if (what->accesses && !what->accesses->write(writer, last_chance)) return false;
@@ -190,6 +195,8 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
             reach_.freed(what.allocation);
           } else if constexpr (std::is_same_v<What, trace::GraphLaunch>) {
             executable_ = what.graph;
+          } else if constexpr (std::is_same_v<What, trace::StreamCreate>) {
+            beside_.stream_made(what);
           }
           writer.write(what);
         }
@@ -198,8 +205,27 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
       item);
 }
 
+constexpr bool Journal::stands_aside(std::uint32_t kind) {
+  const auto is = [&]<typename... What>(std::type_identity<What>...) {
+    return (((kind & ~apart) == kind_of<What>(static_cast<const Item*>(nullptr))) || ...);
+  };
+  return is(std::type_identity<EventRecorded>(), std::type_identity<AllocatorBlock>(),
+            std::type_identity<std::unique_ptr<trace::Module>>(), std::type_identity<trace::Symbol>(),
+            std::type_identity<trace::Allocate>(), std::type_identity<trace::StreamCreate>(),
+            std::type_identity<trace::StreamMaker>(), std::type_identity<trace::Incident>());
+}
+
+bool Journal::joins(const Entry& entry, const std::uint8_t* bytes) const {
+  if (entry.kind != (kind_of<std::unique_ptr<Launched>>(static_cast<const Item*>(nullptr)) | apart)) return false;
+  Item* item = nullptr;
+  std::memcpy(&item, bytes, sizeof item);
+  const Launched& launched = *std::get<std::unique_ptr<Launched>>(*item);
+  return beside_.takes(launched.stream, launched.accesses.get());
+}
+
 bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter& writer, bool last_chance) {
   const bool keep = layer_on(Layer::all);
+  if (!stands_aside(entry.kind) && !joins(entry, bytes) && !beside_.write(writer, last_chance)) return false;
   if (entry.kind == launch_kind) {
     if (!keep) return true;
     LaunchFacts facts;
@@ -207,6 +233,7 @@ bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter&
     words_.resize((entry.bytes - sizeof entry - sizeof facts) / sizeof(std::uint64_t));
     if (!words_.empty()) std::memcpy(words_.data(), bytes + sizeof facts, words_.size() * sizeof(std::uint64_t));
     write(facts, words_, nullptr, writer);
+    writer.write(trace::OperationBegin{facts.operation});
     writer.write(trace::OperationEnd{facts.operation});
     return true;
   }
@@ -237,7 +264,13 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
       close_block();
       batch_.swap(full_);
     }
-    if (batch_.empty()) return;
+    if (batch_.empty()) {
+      if (last_chance)
+        beside_.write(writer, true);
+      else
+        beside_.look(writer);
+      return;
+    }
     for (; block_ < batch_.size(); ++block_, at_ = 0) {
       if (in_haste_ && !last_chance) return;
       Block& block = *batch_[block_];

@@ -4,7 +4,7 @@
 // they are written, by the tracer's own thread. The queue is written from its front; a launch whose accesses are
 // recorded holds it until all of them have arrived. So the log reads as if every operation had run when it was
 // submitted: an order in which things can have happened (deadheat/trace.h), and no access lies behind the free or the
-// reuse of its memory.
+// reuse of its memory. Launches that may have told each other something are written together (beside.h).
 //
 // What comes often and is small (launches, events, waits) lies in the queue as bytes, one behind the other in blocks
 // that are used again: a host thread that launches asks for no memory, and touches only what it writes, which is what
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "deadheat/trace.h"
+#include "tracer/cupti/beside.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/node_footprints.h"
 #include "tracer/cupti/quick_lock.h"
@@ -35,6 +36,7 @@
 namespace deadheat::cupti {
 
 struct Kernel;
+class RecordedLaunch;
 
 // A launch whose accesses are to come.
 class Awaited {
@@ -57,7 +59,7 @@ class Journal {
   };
   struct Launched : LaunchFacts {
     std::vector<std::uint8_t> arguments;  // in the trace, too
-    std::shared_ptr<Awaited> accesses;  // null: not recorded
+    std::shared_ptr<RecordedLaunch> accesses;  // null: not recorded
     std::string python;                 // the line that launched; empty: not known
     bool by_effect = false;             // an opaque launch in a window: what it changed
     std::vector<trace::Effects::Change> effects;
@@ -203,6 +205,10 @@ class Journal {
       is_full_ = false;
   }
   void recycle(std::unique_ptr<Block>& block); // that is written
+  // May it be written before launches that were submitted earlier, and are held back (beside.h)? What only says that
+  // something was made, or submitted and does nothing.
+  static constexpr bool stands_aside(std::uint32_t kind);
+  bool joins(const Entry& entry, const std::uint8_t* bytes) const; // those that are held back
   bool write(Item& item, trace::TraceWriter& writer, bool last_chance); // false: more of it is to come
   void write(const LaunchFacts& launch, std::span<std::uint64_t> words, const Launched* more,
              trace::TraceWriter& writer);
@@ -222,6 +228,7 @@ class Journal {
   std::mutex pumping_; // of what follows
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0; // the first entry of the batch that is not written
+  Beside beside_;
   Reach reach_; // as of what was written last
   NodeFootprints node_footprints_; // likewise
   std::uint32_t executable_ = 0; // whose launch is being written

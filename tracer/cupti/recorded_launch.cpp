@@ -52,6 +52,17 @@ RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape)
 }
 
 bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
+  switch (arrive(writer, last_chance, true)) {
+    case Arrival::all: break;
+    case Arrival::silent: stall(writer); return false;
+    case Arrival::more: return false;
+  }
+  if (!stalled_) writing_->log.finish();
+  end();
+  return true;
+}
+
+RecordedLaunch::Arrival RecordedLaunch::arrive(trace::TraceWriter& writer, bool last_chance, bool settle) {
   static std::uint64_t places = 0; // launches are written one after the other
   shape_.places = &places;
   if (!writing_) writing_ = std::make_shared<Writing>(writer, shape_, touched_.get());
@@ -63,47 +74,66 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
       std::lock_guard hold(lock_);
       batch.swap(arrived_);
       complete = complete_;
-      over |= abandoned_;
+      over |= abandoned_ || over_;
     }
     if (stalled_ && !batch.empty())
       session_.incident("lost", "a launch was silent for long and then went on: accesses after that are missing");
-    for (const auto& [round, bytes] : batch) {
-      if (stalled_) break;
-      if (writing_->round && round > writing_->round) writing_->log.mark(writing_->round);
-      writing_->round = round;
-      for (std::size_t at = 0; at + sizeof(SegmentHeader) <= bytes.size();) {
-        SegmentHeader header;
-        std::memcpy(&header, bytes.data() + at, sizeof header);
-        // Else they are another module's: the drain has looked at them by what their launch was given.
-        if (header.segment >= shape_.segments->size() || !(*shape_.segments)[header.segment].bytes) {
-          session_.incident("lost", "accesses were recorded that make no sense");
-          break;
-        }
-        writing_->log.segment(bytes.data() + at);
-        at += (*shape_.segments)[header.segment].bytes;
-      }
-    }
+    for (const auto& [round, bytes] : batch)
+      if (!stalled_) take_in(round, bytes);
     const auto now = std::chrono::steady_clock::now();
     if (!batch.empty()) {
       heard_ = now;
       looks_ = 0;
     }
-    if (!stalled_ && !complete && whole > writing_->settled && writing_->log.held() > most_held) {
+    if (settle && !stalled_ && !complete && whole > writing_->settled && is_large()) {
       writing_->log.settle(whole);
       writing_->settled = whole;
     }
     if (!complete && batch.empty() && !over) {
-      if (!stalled_ && heard_ && ++looks_ > least_looks && now - *heard_ > silence) stall(writer);
-      return false;
+      const bool silent = !stalled_ && heard_ && ++looks_ > least_looks && now - *heard_ > silence;
+      return silent ? Arrival::silent : Arrival::more;
     }
     if (batch.empty()) break;
   }
-  {
-    std::lock_guard hold(lock_);
-    over_ = true;
-    arrived_.clear();
+  std::lock_guard hold(lock_);
+  over_ = true;
+  arrived_.clear();
+  return Arrival::all;
+}
+
+void RecordedLaunch::take_in(std::uint32_t round, const std::vector<std::uint8_t>& bytes) {
+  if (writing_->round && round > writing_->round) writing_->log.mark(writing_->round);
+  writing_->round = round;
+  for (std::size_t at = 0; at + sizeof(SegmentHeader) <= bytes.size();) {
+    SegmentHeader header;
+    std::memcpy(&header, bytes.data() + at, sizeof header);
+    // Else they are another module's: the drain has looked at them by what their launch was given.
+    if (header.segment >= shape_.segments->size() || !(*shape_.segments)[header.segment].bytes) {
+      session_.incident("lost", "accesses were recorded that make no sense");
+      return;
+    }
+    writing_->log.segment(bytes.data() + at);
+    at += (*shape_.segments)[header.segment].bytes;
   }
-  if (!stalled_) writing_->log.finish();
+}
+
+bool RecordedLaunch::is_large() const { return writing_ && writing_->log.held() > most_held; }
+
+void RecordedLaunch::finish_together(const std::vector<RecordedLaunch*>& launches, trace::TraceWriter& writer) {
+  std::vector<device_log::LaunchLog*> logs;
+  for (const RecordedLaunch* launch : launches) logs.push_back(&launch->writing_->log);
+  device_log::LaunchLog::put_in_order(logs);
+  for (RecordedLaunch* launch : launches) {
+    if (!launch->over_) {
+      launch->stall(writer);
+      continue;
+    }
+    launch->writing_->log.finish();
+    launch->end();
+  }
+}
+
+void RecordedLaunch::end() {
   if (in_window_ && (!complete_ || writing_->log.damaged()))
     session_.window()->spoil("accesses of its launches are missing");
   if (!complete_)
@@ -119,7 +149,6 @@ bool RecordedLaunch::write(trace::TraceWriter& writer, bool last_chance) {
           writing_->log.unplaced());
   if (writing_->log.damaged()) session_.incident("lost", "accesses were recorded that make no sense");
   writing_.reset();
-  return true;
 }
 
 // All that came is written, with those who wait at barriers.

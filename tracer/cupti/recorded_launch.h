@@ -26,6 +26,17 @@ class RecordedLaunch final : public Awaited {
   RecordedLaunch(Session& session, const device_log::Shape& shape);
   bool write(trace::TraceWriter& writer, bool last_chance) override;
 
+  // In parts, for who writes several together (beside.h).
+  bool exchanges() const { return shape_.strong && shape_.blocks <= most_blocks; } // it may tell others something
+  const void* tickets() const { return tickets_; } // whose tickets can be held against those of others with the same
+  // Takes in what came. silent: nothing did for long, and it has not ended. `settle`: what it can be put in order of is
+  // written where it is much.
+  enum class Arrival { all, more, silent };
+  Arrival arrive(trace::TraceWriter& writer, bool last_chance, bool settle);
+  bool is_large() const; // so much came that it should be written by itself
+  // Of all that has come; none of them was written in part. Those of which all came are over.
+  static void finish_together(const std::vector<RecordedLaunch*>& launches, trace::TraceWriter& writer);
+
  private:
   friend class Recorder;
   friend class ConditionRun;
@@ -41,10 +52,15 @@ class RecordedLaunch final : public Awaited {
   std::shared_ptr<Unfinished::Launch> unfinished_; // null: nothing will come
   std::uint64_t exited_ = 0; // threads
   std::vector<std::uint64_t> exited_in_; // of a graph's node: the same by ring
+  const void* tickets_ = nullptr;
   bool complete_ = false;
   bool abandoned_ = false; // nothing more will arrive
-  bool over_ = false; // it is written: what arrives is of no use
+  bool over_ = false; // what else arrives is of no use
+  static constexpr std::uint32_t most_blocks = std::uint32_t(1)
+                                               << 27; // of one of a few launches that are written together
   void stall(trace::TraceWriter& writer);
+  void take_in(std::uint32_t round, const std::vector<std::uint8_t>& bytes);
+  void end(); // all is written
   struct Writing;
   std::shared_ptr<Writing> writing_;
   std::optional<std::chrono::steady_clock::time_point> heard_; // when something came last

@@ -158,6 +158,7 @@ std::shared_ptr<RecordedLaunch> Recorder::expect(std::uint32_t control, const de
   std::lock_guard hold(lock_);
   Controlled& controlled = controls_[control];
   if (controlled.buffers) launch->whole_ = controlled.buffers->whole;
+  launch->tickets_ = controlled.buffers;
   if (!controlled.buffers || controlled.buffers->dead) {
     launch->abandoned_ = true;
     return launch;

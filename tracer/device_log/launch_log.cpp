@@ -33,6 +33,7 @@ LaunchLog::Block& LaunchLog::block(std::uint32_t index) {
     place->warps.resize((shape_.threads + 31) / 32);
     for (std::uint32_t w = 0; w < place->warps.size(); ++w) {
       const std::uint32_t lanes = std::min(32u, shape_.threads - 32 * w);
+      place->warps[w].log = this;
       place->warps[w].block = index;
       place->warps[w].number = w;
       place->warps[w].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;
@@ -124,7 +125,7 @@ void LaunchLog::mark(std::uint32_t round) {
 
 void LaunchLog::settle(std::uint32_t round) {
   if (!shape_.strong || waits_) return;
-  if (!merge_) merge_ = std::make_unique<Merge>(*this);
+  if (!merge_) merge_ = std::make_unique<Merge>(std::vector<LaunchLog*>{this});
   settled_ += merge_->settle_before(round);
   std::erase_if(kept_, [&](const std::unique_ptr<Kept>& kept) { return !kept->items && kept != kept_.back(); });
 }
@@ -158,6 +159,7 @@ void LaunchLog::arrive(Block& home, Warp& warp, const ptx::Slot& slot, const std
     barrier.arrivals.push_back({warp.number, slot.site, lanes, !site.arrive_only, wanted == 0});
     if (site.arrive_only) {
       auto gate = std::make_shared<Gate>();
+      gate->output = &output_;
       gate->missing = 1;
       gate->records.push_back(arrival(home, number, barrier.arrivals.back()));
       if (shape_.strong) barrier.arrivals.back().gate = gate;
@@ -209,6 +211,7 @@ void LaunchLog::complete(Block& home, std::uint32_t number, Barrier& barrier) {
                                           [](const Arrival& a) { return a.counts; }); // of the next phase
   const std::span<const Arrival> arrivals(barrier.arrivals.begin(), rest);
   auto gate = std::make_shared<Gate>();
+  gate->output = &output_;
   std::uint32_t here = 0;
   bool whole = home.alive > 0;
   for (const Arrival& a : arrivals) {
@@ -423,9 +426,16 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
   }
 }
 
+void LaunchLog::put_in_order(const std::vector<LaunchLog*>& logs) {
+  for (std::size_t i = 1; i < logs.size(); ++i)
+    logs[i]->first_block_ = logs[i - 1]->first_block_ + logs[i - 1]->shape_.blocks;
+  Merge(logs).finish();
+  for (LaunchLog* log : logs) log->in_order_ = true;
+}
+
 void LaunchLog::finish(bool stalled) {
-  if (shape_.strong) {
-    if (!merge_) merge_ = std::make_unique<Merge>(*this);
+  if (shape_.strong && !in_order_) {
+    if (!merge_) merge_ = std::make_unique<Merge>(std::vector<LaunchLog*>{this});
     merge_->finish();
   }
   merge_.reset();

@@ -62,6 +62,10 @@ class LaunchLog {
   void segment(const std::uint8_t* bytes); // header first; of this launch
   // Writes what is left. Where the device has gone silent, the arrivals at barriers that nobody completed too.
   void finish(bool stalled = false);
+  // Ahead of finish() of each: puts launches in order together that ran beside each other and count tickets together,
+  // so that what one of them did may come between what another did. All have strong accesses, together at most 2^31
+  // blocks, and none of them was settled.
+  static void put_in_order(const std::vector<LaunchLog*>& logs);
 
   // What was given since the last mark() was written by the device before round `round` + 1 began. settle(r) writes
   // what can be put in order once all that was reserved before round r began has been given: tickets that are still to
@@ -81,6 +85,7 @@ class LaunchLog {
     std::uint32_t block = 0, offset = 0;
   };
   struct Warp {
+    LaunchLog* log = nullptr; // of its launch
     std::uint32_t block = 0, number = 0, alive = 0;
     WarpQueue items;
     struct Meeting {
@@ -141,9 +146,11 @@ class LaunchLog {
   const Shape shape_;
   Output& output_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Block>> blocks_;
+  std::uint32_t first_block_ = 0; // what its blocks' numbers begin with, of those that are put in order together
   static constexpr std::size_t kept_bytes = std::size_t(1) << 20;
   std::vector<std::unique_ptr<Kept>> kept_;
   Marks tickets_; // of the device
+  bool in_order_ = false; // with others
   bool waits_ = false; // there were waits for mbarriers
   std::unique_ptr<Merge> merge_;
   std::uint32_t unknown_digests_ = 0;

@@ -29,27 +29,32 @@ std::uint64_t end_ticket(const Item& item, std::uint32_t offset) {
 
 } // namespace
 
-Merge::Merge(LaunchLog& log) : log_(log), places_(log.shape_.places ? *log.shape_.places : log.own_places_) {
+Merge::Merge(std::vector<LaunchLog*> logs)
+    : logs_(std::move(logs)),
+      places_(logs_.front()->shape_.places ? *logs_.front()->shape_.places : logs_.front()->own_places_) {
   keys_.assign(1024, 0);
   indices_.assign(1024, 0);
-  const std::size_t lanes = std::size_t(log.shape_.blocks) * ((log.shape_.threads + 31) / 32) * 32;
+  std::size_t lanes = 0;
+  for (const LaunchLog* log : logs_) lanes += std::size_t(log->shape_.blocks) * ((log->shape_.threads + 31) / 32) * 32;
   buckets_.assign(std::bit_ceil(std::clamp<std::size_t>(lanes, 1024, std::size_t(1) << 24)), none);
   // As many as overlap at one time.
   reader_buckets_.assign(std::min<std::size_t>(buckets_.size(), std::size_t(1) << 18), none);
 }
 
 void Merge::take_in() {
-  std::vector<LaunchLog::Block*> fresh;
-  for (auto& [index, block] : log_.blocks_) {
-    if (!block->merging) fresh.push_back(block.get());
-  }
-  std::sort(fresh.begin(), fresh.end(), [](const auto* a, const auto* b) { return a->index < b->index; });
-  for (LaunchLog::Block* block : fresh) {
-    block->merging = true;
-    home_numbers_[block->index] = std::uint32_t(homes_.size());
-    home_.insert(home_.end(), block->warps.size(), std::uint32_t(homes_.size()));
-    homes_.push_back({block, std::uint32_t(warps_.size()), none});
-    for (LaunchLog::Warp& warp : block->warps) warps_.push_back(&warp);
+  for (LaunchLog* log : logs_) {
+    std::vector<LaunchLog::Block*> fresh;
+    for (auto& [index, block] : log->blocks_) {
+      if (!block->merging) fresh.push_back(block.get());
+    }
+    std::sort(fresh.begin(), fresh.end(), [](const auto* a, const auto* b) { return a->index < b->index; });
+    for (LaunchLog::Block* block : fresh) {
+      block->merging = true;
+      home_numbers_[log->first_block_ + block->index] = std::uint32_t(homes_.size());
+      home_.insert(home_.end(), block->warps.size(), std::uint32_t(homes_.size()));
+      homes_.push_back({block, std::uint32_t(warps_.size()), none});
+      for (LaunchLog::Warp& warp : block->warps) warps_.push_back(&warp);
+    }
   }
   blocks_.resize(homes_.size());
   futures_.resize(homes_.size());
@@ -66,7 +71,7 @@ std::uint64_t Merge::settle_before(std::uint32_t round) {
   // What was given in round `round` or later was reserved after the one before it began, and took its tickets then. Of
   // round `round` itself something may still wait in its warp, behind an access whose ring's ticket is the block's
   // latest.
-  limit_ = log_.tickets_.before(round - 1);
+  limit_ = logs_.front()->tickets_.before(round - 1);
   run();
   forget_ended();
   return ended_ - before;
@@ -101,19 +106,20 @@ void Merge::forget_ended() {
     bool written = true;
     for (const LaunchLog::Warp& warp : home.block->warps) written &= warp.items.empty();
     if (!written) continue;
+    LaunchLog& log = *home.block->warps.front().log;
     const std::uint32_t index = home.block->index, count = std::uint32_t(home.block->warps.size());
     for (std::uint32_t w = 0; w < count; ++w) warps_[home.first_warp + w] = nullptr;
     Queue().swap(blocks_[home_[home.first_warp]]);
     Queue().swap(futures_[home_[home.first_warp]]);
     // Where there are clusters, other blocks may have been there.
-    for (std::uint32_t cell = home.cells; cell != none && log_.shape_.cluster.count() == 1;) {
+    for (std::uint32_t cell = home.cells; cell != none && log.shape_.cluster.count() == 1;) {
       const std::uint32_t next = cells_[cell].of_block;
       forget_cell(cell);
       cell = next;
     }
-    home_numbers_.erase(index);
+    home_numbers_.erase(log.first_block_ + index);
     home.block = nullptr;
-    log_.blocks_.erase(index);
+    log.blocks_.erase(index);
   }
 }
 
@@ -123,7 +129,8 @@ void Merge::finish() {
   run();
   // What waits for threads of a cluster that did not come: segments are missing. What there is, is written.
   while (pass_stuck_cluster()) run();
-  for (const LaunchLog::Warp* warp : warps_) log_.damaged_ += warp && !warp->items.empty();
+  for (const LaunchLog::Warp* warp : warps_)
+    if (warp && !warp->items.empty()) ++warp->log->damaged_;
 }
 
 // In the order of the ring's tickets, up to an access of global memory: that one must wait for the device's.
@@ -164,7 +171,7 @@ bool Merge::begin(std::uint32_t w, std::uint32_t number, std::vector<std::uint32
   }
   if (item.slot && ticketed(*item.slot)) return !open(w, number);
   if (item.slot && item.slot->kind == ptx::Slot::Kind::event) {
-    const Site& site = (*log_.shape_.sites)[item.slot->site];
+    const Site& site = (*warp.log->shape_.sites)[item.slot->site];
     if (site.kind == SiteKind::cluster_barrier) {
       Cluster& cluster = cluster_of(warp);
       if (site.wait_only && waits(cluster, {w, number})) {
@@ -179,14 +186,14 @@ bool Merge::begin(std::uint32_t w, std::uint32_t number, std::vector<std::uint32
       warp.items.left(item.lanes);
     }
   }
-  log_.write(warp, item);
+  warp.log->write(warp, item);
   return true;
 }
 
 // One more of those that the gate stands for.
 void Merge::reached(const std::shared_ptr<Gate>& gate, std::vector<std::uint32_t>& ready) {
   if (--gate->missing) return;
-  for (const trace::Record& record : gate->records) log_.output_.record(record);
+  for (const trace::Record& record : gate->records) gate->output->record(record);
   for (const auto& [w, item] : gate->here) {
     warps_[w]->items.done(item);
     ready.push_back(w);
@@ -194,10 +201,10 @@ void Merge::reached(const std::shared_ptr<Gate>& gate, std::vector<std::uint32_t
   if (gate->completes) reached(gate->completes, ready);
 }
 
-const Merge::What& Merge::what_of(const ptx::Slot& slot) {
+const Merge::What& Merge::what_of(const LaunchLog& log, const ptx::Slot& slot) {
   auto [at, fresh] = whats_.try_emplace(&slot);
   if (fresh) {
-    const Site& site = (*log_.shape_.sites)[slot.site];
+    const Site& site = (*log.shape_.sites)[slot.site];
     What& what = at->second;
     what.reads = site.access != AccessKind::write;
     what.writes = site.access != AccessKind::read;
@@ -214,7 +221,7 @@ bool Merge::open(std::uint32_t w, std::uint32_t number) {
   LaunchLog::Warp& warp = *warps_[w];
   const Item& item = warp.items.item(number);
   const ptx::Slot& slot = *item.slot;
-  const What& what = what_of(slot);
+  const What& what = what_of(*warp.log, slot);
   std::uint32_t place = std::uint32_t(heads_.size());
   if (spare_.empty()) {
     heads_.push_back(std::make_unique<Head>());
@@ -283,8 +290,9 @@ void Merge::open_lanes(Head& head, const Item& item) {
     head.address[l] = address;
     head.read[l] = head.written[l] = 0;
     if (shared) {
-      const Place at = log_.place_of(warp.block, shared_window + address);
-      head.cell[l] = cell_of(shared_mark | std::uint64_t(at.block) << 32 | what.kind << shared_kind_shift | at.offset);
+      const Place at = warp.log->place_of(warp.block, shared_window + address);
+      head.cell[l] = cell_of(shared_mark | std::uint64_t(warp.log->first_block_ + at.block) << 32 |
+                             what.kind << shared_kind_shift | at.offset);
     } else {
       head.cell[l] = cell_of(what.kind << kind_shift | address);
     }
@@ -315,15 +323,16 @@ void Merge::open_lanes(Head& head, const Item& item) {
 
 // In the order of the tickets: a free took its before it was called, malloc when it had returned.
 void Merge::settle_heap(Head& head) {
-  const trace::Warp warp{log_.shape_.launch, head.warp->block, head.warp->number};
+  LaunchLog& log = *head.warp->log;
+  const trace::Warp warp{log.shape_.launch, head.warp->block, head.warp->number};
   each_lane(std::exchange(head.left, 0), [&](unsigned l) {
     const std::uint32_t thread = warp.warp * 32 + l;
     if (head.slot->size) {
       const std::uint64_t bytes = std::max<std::uint64_t>((head.written[l] + 15) / 16, 1) * 16;
-      log_.output_.record(trace::HeapBlock{warp.launch, warp.block, thread, head.address[l], bytes});
+      log.output_.record(trace::HeapBlock{warp.launch, warp.block, thread, head.address[l], bytes});
     } else {
-      log_.output_.record(
-          trace::HeapFree{warp.launch, warp.block, thread, log_.shape_.module, head.slot->site, head.address[l], 0});
+      log.output_.record(
+          trace::HeapFree{warp.launch, warp.block, thread, log.shape_.module, head.slot->site, head.address[l], 0});
     }
   });
   close(head);

@@ -16,6 +16,9 @@
 // What is settled before all has come ends with the tickets that may still come, or may still wait in their warps: a
 // head that could come before one with an earlier ticket is known by then. What ended blocks leave behind is forgotten.
 //
+// Launches that ran beside each other may be put in order as one: their blocks are numbered one launch behind the other
+// (LaunchLog::first_block_), wherever something is of a block.
+//
 // Cost: about a hundred nanoseconds a lane, however many wait for one location (but a write costs a step for each read
 // that overlaps with it and saw what it replaces).
 //
@@ -35,7 +38,8 @@ namespace deadheat::device_log {
 
 class Merge {
  public:
-  explicit Merge(LaunchLog& log);
+  // Of launches that ran beside each other, whose tickets are of one count. Of more than one, finish() alone.
+  explicit Merge(std::vector<LaunchLog*> logs);
   std::uint64_t settle_before(std::uint32_t round); // (launch_log.h); returns how many heads ended
   void finish(); // all has come
 
@@ -92,7 +96,7 @@ class Merge {
 
   // merge_async.cpp
   void open_steps(Head& head, const Item& item);
-  std::uint32_t object_of(const Place& at);
+  std::uint32_t object_of(const LaunchLog& log, const Place& at);
   std::uint32_t phase_of(const Head& head, const Step& step) const;
   bool fits(const Head& head, const Step& step) const;
   void place(Head& head, Step& step);
@@ -109,7 +113,7 @@ class Merge {
   void left_cluster(std::uint32_t warp, std::uint32_t lanes, std::vector<std::uint32_t>& ready);
   void complete(Cluster& cluster, std::vector<std::uint32_t>& ready);
 
-  const What& what_of(const ptx::Slot& slot);
+  const What& what_of(const LaunchLog& log, const ptx::Slot& slot);
   std::uint32_t cell_of(std::uint64_t key); // address and kind
   // Where the search for a key begins in a table of mask + 1 entries.
   static std::size_t slot_of_key(std::uint64_t key, std::size_t mask) {
@@ -136,7 +140,7 @@ class Merge {
   std::uint32_t find_before(std::uint64_t after, std::uint32_t own, std::uint32_t cell, std::uint64_t value,
                             unsigned side, bool stores) const;
 
-  LaunchLog& log_;
+  const std::vector<LaunchLog*> logs_;
   std::uint64_t& places_; // last given out
   std::vector<LaunchLog::Warp*> warps_; // null: forgotten
   std::vector<std::uint32_t> home_; // number of the block, of a warp
@@ -145,7 +149,7 @@ class Merge {
     std::uint32_t first_warp = 0, cells = none;
   };
   std::vector<Home> homes_;
-  std::unordered_map<std::uint32_t, std::uint32_t> home_numbers_; // by the block's index
+  std::unordered_map<std::uint32_t, std::uint32_t> home_numbers_; // by the block's index among those of all launches
   std::uint64_t limit_ = ~std::uint64_t(0); // tickets of the device below it have all come
   std::uint32_t round_ = ~0u;
   std::uint64_t ended_ = 0; // heads
@@ -171,6 +175,7 @@ class Merge {
   // The phase in which a thread (32 * warp + lane; none: any) last read a state of an object.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, std::uint32_t> states_;
   trace::Mbarrier said_; // what is to be written next
+  const LaunchLog::Warp* said_by_ = nullptr;
   std::unordered_map<std::uint32_t, Cluster> clusters_; // by their first block
   std::vector<std::uint32_t> arrivals_; // at the cluster's barrier, by thread
 };

@@ -35,9 +35,9 @@ Op operation_of(const Site& site) {
 
 // ---- opening
 
-std::uint32_t Merge::object_of(const Place& at) {
-  const auto [found, fresh] =
-      object_numbers_.try_emplace(std::uint64_t(at.block) << 32 | at.offset, std::uint32_t(objects_.size()));
+std::uint32_t Merge::object_of(const LaunchLog& log, const Place& at) {
+  const auto [found, fresh] = object_numbers_.try_emplace(std::uint64_t(log.first_block_ + at.block) << 32 | at.offset,
+                                                          std::uint32_t(objects_.size()));
   if (fresh) {
     objects_.emplace_back();
     objects_.back().at = at;
@@ -46,21 +46,22 @@ std::uint32_t Merge::object_of(const Place& at) {
 }
 
 void Merge::open_steps(Head& head, const Item& item) {
+  LaunchLog& log = *head.warp->log;
   const ptx::Slot& slot = *item.slot;
-  const Site& site = (*log_.shape_.sites)[slot.site];
+  const Site& site = (*log.shape_.sites)[slot.site];
   Step step;
   step.what = operation_of(site);
   const std::uint32_t block = head.warp->block;
   if (slot.kind == ptx::Slot::Kind::bulk) {
-    for (const trace::BulkCopy& copy : log_.bulk_copies(*head.warp, slot, item.bytes)) {
+    for (const trace::BulkCopy& copy : log.bulk_copies(*head.warp, slot, item.bytes)) {
       each_lane(copy.mask, [&](unsigned lane) {
         step.lane = lane;
-        step.object = object_of(log_.place_of(block, copy.mbarrier[lane]));
+        step.object = object_of(log, log.place_of(block, copy.mbarrier[lane]));
         step.count = copy.bytes[lane];
         step.bytes = -std::int64_t(copy.bytes[lane]);
         if (copy.bytes[lane]) head.steps.push_back(step);
       });
-      log_.output_.record(copy);
+      log.output_.record(copy);
     }
   } else {
     step.parity = slot.short_values;
@@ -71,7 +72,7 @@ void Merge::open_steps(Head& head, const Item& item) {
       if (address == (slot.narrow ? ~0u : ~std::uint64_t(0))) return;
       step.lane = lane;
       address &= slot.ranked ? 0xFFFF'FFFFu : cluster_offset_mask;
-      step.object = object_of(log_.place_of(block, shared_window + address));
+      step.object = object_of(log, log.place_of(block, shared_window + address));
       const std::uint64_t operand = slot.operand_known || !slot.operand     ? slot.number
                                     : step.what == Op::test && !step.parity ? u64_at(item.bytes, slot.operand, lane)
                                                                             : u32_at(item.bytes, slot.operand, lane);
@@ -209,7 +210,8 @@ void Merge::settle_steps(Head& head) {
     Step& step = *std::find_if(head.steps.begin(), head.steps.end(), [](const Step& s) { return !s.placed; });
     if (place_other(head, step.object)) continue;
     // What completed the phase was not recorded.
-    if (!log_.shape_.unseen_arrivals && !log_.unknown_maps_) ++log_.guessed_;
+    LaunchLog& log = *head.warp->log;
+    if (!log.shape_.unseen_arrivals && !log.unknown_maps_) ++log.guessed_;
     Object& object = objects_[step.object];
     object.phase = step.what == Op::test && !step.parity ? phase_of(head, step) + 1 : object.phase + 1;
     object.expected = object.pending = std::max(object.expected, step.count);
@@ -230,16 +232,18 @@ void Merge::say(const Head& head, const Step& step, std::uint32_t count, std::ui
   const Object& object = objects_[step.object];
   const std::uint32_t bit = 1u << step.lane;
   trace::Mbarrier& r = said_;
-  if (r.mask && (r.what != step.what || r.site != head.slot->site || r.block != object.at.block || r.mask >= bit ||
-                 r.warp.block != head.warp->block || r.warp.warp != head.warp->number)) {
+  if (r.mask && (said_by_ != head.warp || r.what != step.what || r.site != head.slot->site ||
+                 r.block != object.at.block || r.mask >= bit)) {
     flush();
   }
   if (!r.mask) {
-    const Site& site = (*log_.shape_.sites)[head.slot->site];
+    const LaunchLog& log = *head.warp->log;
+    const Site& site = (*log.shape_.sites)[head.slot->site];
     const bool copy = site.kind == SiteKind::bulk_copy; // completes "with release semantics at cluster scope"
     r.what = step.what;
-    r.warp = {log_.shape_.launch, head.warp->block, head.warp->number};
-    r.module = log_.shape_.module;
+    said_by_ = head.warp;
+    r.warp = {log.shape_.launch, head.warp->block, head.warp->number};
+    r.module = log.shape_.module;
     r.site = head.slot->site;
     r.block = object.at.block;
     r.ordering = copy ? Ordering::release : site.ordering;
@@ -254,16 +258,17 @@ void Merge::say(const Head& head, const Step& step, std::uint32_t count, std::ui
 
 void Merge::flush() {
   if (!said_.mask) return;
-  log_.output_.record(said_);
+  said_by_->log->output_.record(said_);
   said_ = {};
 }
 
 // ---- cluster barriers
 
 Merge::Cluster& Merge::cluster_of(const LaunchLog::Warp& warp) {
-  Cluster& cluster = clusters_[cluster_peer(warp.block, 0, log_.shape_.grid, log_.shape_.cluster)];
+  const Shape& shape = warp.log->shape_;
+  Cluster& cluster = clusters_[warp.log->first_block_ + cluster_peer(warp.block, 0, shape.grid, shape.cluster)];
   if (cluster.arrived.empty()) {
-    cluster.threads = std::uint32_t(log_.shape_.cluster.count()) * log_.shape_.threads;
+    cluster.threads = std::uint32_t(shape.cluster.count()) * shape.threads;
     cluster.arrived.push_back(0);
   }
   if (arrivals_.size() < 32 * warps_.size()) arrivals_.resize(32 * warps_.size(), 0);
@@ -280,12 +285,13 @@ bool Merge::waits(const Cluster& cluster, const Waiting& who) const {
 // An arrival, or a wait that is over. `ready`: warps that need not wait any more.
 void Merge::at_cluster(std::uint32_t w, const Item& item, std::vector<std::uint32_t>& ready) {
   const LaunchLog::Warp& warp = *warps_[w];
-  const Site& site = (*log_.shape_.sites)[item.slot->site];
+  LaunchLog& log = *warp.log;
+  const Site& site = (*log.shape_.sites)[item.slot->site];
   Cluster& cluster = cluster_of(warp);
   for (std::uint32_t left = item.lanes; left;) {
     trace::ClusterBarrier record;
-    record.warp = {log_.shape_.launch, warp.block, warp.number};
-    record.module = log_.shape_.module;
+    record.warp = {log.shape_.launch, warp.block, warp.number};
+    record.module = log.shape_.module;
     record.site = item.slot->site;
     record.wait = site.wait_only;
     record.relaxed = site.ordering == Ordering::relaxed;
@@ -295,7 +301,7 @@ void Merge::at_cluster(std::uint32_t w, const Item& item, std::vector<std::uint3
     });
     left &= ~record.mask;
     record.phase = site.wait_only ? (count ? count - 1 : 0) : count;
-    log_.output_.record(record);
+    log.output_.record(record);
     if (site.wait_only) continue;
     each_lane(record.mask, [&](unsigned lane) { ++arrivals_[32 * w + lane]; });
     if (cluster.arrived.size() <= count + 1) cluster.arrived.resize(count + 2);
@@ -306,7 +312,7 @@ void Merge::at_cluster(std::uint32_t w, const Item& item, std::vector<std::uint3
 
 // Threads that have ended are not waited for.
 void Merge::left_cluster(std::uint32_t w, std::uint32_t lanes, std::vector<std::uint32_t>& ready) {
-  if (log_.shape_.cluster.count() == 1 && arrivals_.empty()) return;
+  if (warps_[w]->log->shape_.cluster.count() == 1 && arrivals_.empty()) return;
   Cluster& cluster = cluster_of(*warps_[w]);
   each_lane(lanes, [&](unsigned lane) { ++cluster.gone[arrivals_[32 * w + lane]]; });
   complete(cluster, ready);

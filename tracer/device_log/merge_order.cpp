@@ -244,7 +244,7 @@ void Merge::settle(std::uint32_t number) {
 void Merge::guess(Head& head) {
   const std::uint32_t writers = head.left & ~head.readers;
   unsigned l = unsigned(__builtin_ctz(writers ? writers : head.left));
-  ++log_.guessed_;
+  ++head.warp->log->guessed_;
   if (!places_) ++places_;
   // Of lanes that saw what others of them left, by other heads' operations too, the first.
   const std::uint32_t cell = head.cell[l];
@@ -281,9 +281,10 @@ void Merge::emit(Head& head, std::uint32_t lanes) {
   each_lane(lanes & head.wrote, [&](unsigned l) {
     digests[l] = head.slot->digest ? head.digest[l] : digest(head.written[l], head.what->bytes);
   });
+  LaunchLog& log = *head.warp->log;
   trace::AccessView view;
-  view.warp = {log_.shape_.launch, head.warp->block, head.warp->number};
-  view.module = log_.shape_.module;
+  view.warp = {log.shape_.launch, head.warp->block, head.warp->number};
+  view.module = log.shape_.module;
   view.site = head.slot->site;
   view.strong = true;
   view.address = head.address;
@@ -296,7 +297,7 @@ void Merge::emit(Head& head, std::uint32_t lanes) {
     view.space = shared ? Space::shared : Space::global;
     view.mask = lanes & (shared ? head.shared : ~head.shared);
     view.wrote = view.mask & head.wrote;
-    if (view.mask) log_.output_.access(view);
+    if (view.mask) log.output_.access(view);
   }
 }
 

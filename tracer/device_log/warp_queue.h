@@ -23,9 +23,12 @@
 
 namespace deadheat::device_log {
 
+class Output;
+
 struct Gate { // a barrier that is complete, in the queues of all warps that waited at it; or an arrival, in one
   std::uint32_t missing = 0; // queues where its turn has not come, and arrivals of which that is true
   std::vector<trace::Record> records;
+  Output* output = nullptr; // where they go
   std::vector<std::pair<std::uint32_t, std::uint32_t>> here; // warps (numbers of Merge) and items that wait
   std::shared_ptr<Gate> completes; // an arrival: the barrier's, when it is complete
 };
