@@ -19,8 +19,10 @@ using Texel = TextureAccess::Texel;
 
 ExecContext& exec_of(ThreadContext* thread) { return *thread->block->launch->exec; }
 
-bool writes(const TextureAccess& a) { return a.form.op == TextureOp::store || a.form.op == TextureOp::store_formatted; }
-bool of_surface(const TextureAccess& a) { return a.form.op == TextureOp::load || writes(a); }
+bool writes(const TextureAccess& a) {
+  return a.given.form.op == TextureOp::store || a.given.form.op == TextureOp::store_formatted;
+}
+bool of_surface(const TextureAccess& a) { return a.given.form.op == TextureOp::load || writes(a); }
 
 // By the shadow that compiled code looks at, too: 16 bytes a granule.
 bool is_valid(const ExecContext& exec, std::uint64_t address, std::uint64_t bytes) {
@@ -64,61 +66,29 @@ TextureStep find_object(ThreadContext* thread, TextureAccess& a) {
   return TextureStep::done;
 }
 
-// ---- surfaces: the first coordinate counts bytes, of formatted stores texels (PTX ISA, sust)
-
-std::uint32_t formatted(const TexelFormat& f, std::uint32_t value) {
-  if (f.kind == ChannelKind::float_) {
-    if (f.bits == 32) return value;
-    float wide;
-    std::memcpy(&wide, &value, sizeof wide);
-    const auto half = _Float16(wide);
-    std::uint16_t bits;
-    std::memcpy(&bits, &half, sizeof bits);
-    return bits;
-  }
-  if (f.bits == 32) return value;
-  const std::uint32_t most = (1u << f.bits) - 1;
-  if (f.kind == ChannelKind::unsigned_) return std::min(value, most);
-  const std::int32_t top = std::int32_t(most / 2);
-  return std::uint32_t(std::clamp(std::int32_t(value), -top - 1, top)) & most;
-}
-
-void format_stored(const TextureAccess& a, Texel& t) {
-  const TexelFormat& f = a.descriptor.format;
-  for (unsigned c = 0; c < f.channels; ++c) t.bits[c * f.bits / 32] |= formatted(f, a.value[c]) << c * f.bits % 32;
-}
+// ---- surfaces
 
 TextureStep plan_surface(ThreadContext* thread, TextureAccess& a) {
-  const TextureDescriptor& d = a.descriptor;
-  const LevelLayout l = shown_level(d, 0);
-  const bool whole = a.form.op == TextureOp::store_formatted;
-  const std::int64_t texel = d.format.bytes();
-  a.bytes = whole ? std::uint32_t(texel) : a.form.access_bytes;
+  using What = ptx::SurfaceTexel::What;
+  const ptx::SurfaceTexel place = ptx::surface_texel(a.descriptor, a.given);
+  a.bytes = place.bytes;
   a.count = a.next = 0;
-  std::int64_t at[4] = {}; // x in bytes, y, z, layer
-  const std::int64_t most[4] = {std::int64_t(l.width) * texel - a.bytes, std::int64_t(l.height) - 1,
-                                std::int64_t(l.depth) - 1, std::int64_t(d.shown_layers) - 1};
-  for (unsigned n = 0; n < d.dimensions && n < 3; ++n) at[n] = std::int32_t(a.coordinate[n]);
-  if (whole) at[0] *= texel;
-  if (d.layered || d.cubemap) at[3] = std::int64_t(a.layer);
-  bool outside = false;
-  for (unsigned n = 0; n < 4; ++n) outside |= at[n] < 0 || at[n] > most[n];
-  if (outside && a.form.out_of_range == OutOfRange::trap)
-    return fail(thread, a, Fault::out_of_bounds, a.object, "coordinates outside of the surface");
-  if (outside && a.form.out_of_range == OutOfRange::zero) {
-    if (!writes(a)) std::fill(std::begin(a.value), std::end(a.value), 0);
-    return TextureStep::done;
+  switch (place.what) {
+    case What::outside: return fail(thread, a, Fault::out_of_bounds, a.object, "coordinates outside of the surface");
+    case What::nothing:
+      if (!writes(a)) std::fill(std::begin(a.value), std::end(a.value), 0);
+      return TextureStep::done;
+    case What::too_wide: return fail(thread, a, Fault::out_of_bounds, a.object, "the access is wider than the surface");
+    case What::misaligned:
+      return fail(thread, a, Fault::misaligned, a.object,
+                  "the first coordinate, in bytes, is no multiple of the access");
+    case What::there: break;
   }
-  for (unsigned n = 0; n < 4; ++n) at[n] = std::clamp<std::int64_t>(at[n], 0, std::max<std::int64_t>(most[n], 0));
-  if (most[0] < 0) return fail(thread, a, Fault::out_of_bounds, a.object, "the access is wider than the surface");
-  if (at[0] % a.bytes)
-    return fail(thread, a, Fault::misaligned, a.object, "the first coordinate, in bytes, is no multiple of the access");
   Texel& t = a.texels[a.count++];
   t = {};
-  t.address = l.address + std::uint64_t(at[3] * l.depth + at[2]) * l.slice + std::uint64_t(at[1]) * l.pitch +
-              std::uint64_t(at[0]);
-  if (whole)
-    format_stored(a, t);
+  t.address = place.address;
+  if (a.given.form.op == TextureOp::store_formatted)
+    ptx::format_texel(a.descriptor.format, a.value, t.bits);
   else if (writes(a))
     std::memcpy(t.bits, a.value, sizeof t.bits);
   return TextureStep::done;
@@ -208,7 +178,7 @@ TextureStep begin(ThreadContext* thread, TextureAccess& a) {
   std::fill(std::begin(a.undefined), std::end(a.undefined), 0);
   if (const TextureStep found = find_object(thread, a); found != TextureStep::done) return found;
   if (of_surface(a)) return plan_surface(thread, a);
-  (a.form.op == TextureOp::gather ? plan_gather : plan_fetch)(a);
+  (a.given.form.op == TextureOp::gather ? plan_gather : plan_fetch)(a);
   return TextureStep::done;
 }
 

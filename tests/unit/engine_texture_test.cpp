@@ -39,11 +39,11 @@ struct Texture {
   TextureAccess fetch(TextureForm form, const float (&at)[3], std::uint32_t layer = 0, float level = 0) const {
     TextureAccess a;
     a.descriptor = d;
-    a.form = form;
-    a.layer = layer;
-    a.level = as_bits(level);
+    a.given.form = form;
+    a.given.layer = layer;
+    a.given.level = as_bits(level);
     for (unsigned n = 0; n < 3; ++n)
-      a.coordinate[n] = form.integer_coordinates ? std::uint32_t(std::int32_t(at[n])) : as_bits(at[n]);
+      a.given.coordinate[n] = form.integer_coordinates ? std::uint32_t(std::int32_t(at[n])) : as_bits(at[n]);
     (form.op == TextureOp::gather ? plan_gather : plan_fetch)(a);
     for (unsigned n = 0; n < a.count; ++n) {
       if (!a.texels[n].address) continue;
