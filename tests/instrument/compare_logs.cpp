@@ -28,6 +28,7 @@
 #include "tracer/device_log/launch_log.h"
 #include "tracer/device_log/slots.h"
 #include "tracer/device_log/tensor_map.h"
+#include "tracer/device_log/texture_objects.h"
 #include "tracer/ptx/parse.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/warp_log.h"
@@ -80,11 +81,13 @@ std::string tie_sites(const ptx::Module& original, const ptx::SiteTable& sites, 
       continue;
     }
     std::vector<std::uint32_t> wanted;
+    std::map<std::uint32_t, std::uint32_t> its_texels; // of the original, by the site of the instruction
     for (std::size_t o = 0; o < original.functions.size(); ++o) {
       if (original.functions[o].name != clone.name.substr(11) || !original.functions[o].has_body) continue;
       for (std::uint32_t s : sites.by_function[o]) {
         if (s != ptx::SiteTable::none && sites.sites[s].kind != SiteKind::heap) wanted.push_back(s);
       }
+      for (const auto& [statement, first] : sites.texels[o]) its_texels[sites.site_of(o, statement)] = first;
     }
     std::size_t next = 0;
     for (std::size_t s = 0; s < clone.body.size(); ++s) {
@@ -94,6 +97,10 @@ std::string tie_sites(const ptx::Module& original, const ptx::SiteTable& sites, 
       const Site &mine = table.sites[site], &its = sites.sites[wanted[next]];
       if (mine.kind != its.kind || mine.access != its.access || mine.element_bytes != its.element_bytes) {
         return clone.name + ": " + mine.opcode + " stands for " + its.opcode;
+      }
+      if (const auto texels = table.texels[f].find(std::uint32_t(s)); texels != table.texels[f].end()) {
+        for (std::uint32_t n = 0; n < ptx::SiteTable::texel_sizes; ++n)
+          code.original[texels->second + n] = its_texels.at(wanted[next]) + n;
       }
       code.original[site] = wanted[next++];
     }
@@ -108,7 +115,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
 
   std::string problem; // of the trace, not of the comparison
   Account engine, buffers;
-  std::uint64_t instrumented = 0, guessed = 0, damaged = 0, settled = 0;
+  std::uint64_t instrumented = 0, guessed = 0, damaged = 0, settled = 0, unknown_objects = 0;
   bool too_large = false;
 
   bool start() {
@@ -145,7 +152,10 @@ class Run final : public device::Sink, public trace::RecordVisitor {
     if (auto* operation = std::get_if<trace::Operation>(&record)) {
       if (auto* launch = std::get_if<trace::Launch>(&operation->what)) change(*launch, operation->launch);
       if (auto* copy = std::get_if<trace::Copy>(&operation->what); copy && copy->data.size) {
-        if (Expected<std::vector<std::uint8_t>> bytes = reader_.bytes(copy->data)) find_maps(*bytes);
+        if (Expected<std::vector<std::uint8_t>> bytes = reader_.bytes(copy->data)) {
+          find_maps(*bytes);
+          find_object(copy->destination.address, *bytes);
+        }
       }
     }
     Expected<device::Progress> done = device_->apply(record, [&](const trace::BlobHash& hash) { return blob(hash); });
@@ -181,6 +191,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
       current_ = launch;
       log->finish();
       guessed += log->guessed();
+      unknown_objects += log->unknown_objects();
       damaged += log->damaged();
     }
   }
@@ -344,6 +355,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
 
   void change(trace::Launch& launch, std::uint32_t number);
   void find_maps(const std::vector<std::uint8_t>& bytes);
+  void find_object(std::uint64_t address, const std::vector<std::uint8_t>& bytes);
 
   const trace::TraceReader& reader_;
   std::unique_ptr<device::Device> device_;
@@ -353,6 +365,7 @@ class Run final : public device::Sink, public trace::RecordVisitor {
   std::map<std::uint32_t, std::unique_ptr<device_log::LaunchLog>> logs_;
   std::map<std::uint32_t, std::unique_ptr<device_log::Output>> outputs_;
   device_log::TensorMaps tensor_maps_;
+  device_log::TextureObjects textures_;
   std::set<std::uint32_t> waited_; // launches that waited for the one before them
   std::uint32_t current_ = 0;
 };
@@ -417,6 +430,7 @@ void Run::change(trace::Launch& launch, std::uint32_t number) {
   shape.segments = &code.instrumentation.segments;
   shape.sites = &code.sites;
   shape.tensor_maps = &tensor_maps_;
+  shape.textures = textures_.now(nullptr);
   shapes_[number] = shape;
   engine.block_threads[number] = buffers.block_threads[number] = shape.threads;
   engine.extents[number] = buffers.extents[number] = {shape.grid, shape.cluster};
@@ -429,6 +443,14 @@ void Run::find_maps(const std::vector<std::uint8_t>& bytes) {
   for (std::size_t at = 0; at + ptx::tensor_map_bytes <= bytes.size(); at += ptx::tensor_map_alignment) {
     if (const auto map = ptx::decoded(bytes.data() + at)) tensor_maps_.made(bytes.data() + at, *map);
   }
+}
+
+// An object is a descriptor in the embedded device's memory, and its address the handle.
+void Run::find_object(std::uint64_t address, const std::vector<std::uint8_t>& bytes) {
+  ptx::TextureDescriptor object;
+  if (bytes.size() != sizeof object) return;
+  std::memcpy(&object, bytes.data(), sizeof object);
+  if (object.magic == ptx::descriptor_magic) textures_.made(nullptr, address, object.surface, object);
 }
 
 template <typename Map>
@@ -474,6 +496,7 @@ int compare(const std::string& path) {
     run.finish();
     if (run.too_large) why = "its log is larger than the rings";
     if (run.damaged) why = "segments make no sense";
+    if (run.unknown_objects) why = std::to_string(run.unknown_objects) + " accesses are by objects that nobody made";
     // Where weak stores race with atomic operations, their place in the order is not known.
     if (run.buffers.unexplained || (run.guessed && run.buffers.guessed.empty()))
       why = std::to_string(run.guessed) + " reads saw what no write explains";

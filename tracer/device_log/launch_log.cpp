@@ -404,6 +404,7 @@ void LaunchLog::write(const Warp& warp, const Item& item) {
     for (const trace::BulkCopy& read : matrix_reads(warp, slot, item.bytes)) output_.record(read);
     return;
   }
+  if (slot.kind == Kind::texture) return texels(warp, slot, item.bytes);
   const std::uint32_t lanes = executing(slot, item.bytes);
   if (!lanes) return;
   switch (site.kind) {

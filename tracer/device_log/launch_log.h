@@ -22,6 +22,7 @@
 
 #include "deadheat/trace.h"
 #include "tracer/device_log/layout.h"
+#include "tracer/device_log/texture_objects.h"
 #include "tracer/device_log/warp_queue.h"
 #include "tracer/ptx/instrument.h"
 #include "tracer/recorder/access_view.h"
@@ -48,6 +49,7 @@ struct Shape {
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
   const TensorMaps* tensor_maps = nullptr; // null: none is known
+  std::shared_ptr<const TextureObjects::Live> textures; // null: likewise
   std::uint64_t* places = nullptr; // last place given out in an order of strong accesses; null: counts from 0
 };
 
@@ -80,6 +82,9 @@ class LaunchLog {
   std::uint64_t guessed() const { return guessed_; } // reads whose value no known write explains
   std::uint64_t unknown_maps() const { return unknown_maps_; } // copies of tensors whose maps nobody saw being made
   std::uint64_t unplaced() const { return unplaced_; } // of which global memory's side is not known (ptx::laid_out)
+
+  std::uint64_t unknown_objects() const { return unknown_objects_; } // accesses by textures and surfaces, likewise
+  bool has_texels() const { return texels_; } // there were accesses by some that are known
 
   struct Place { // in the shared memory of a block
     std::uint32_t block = 0, offset = 0;
@@ -128,6 +133,7 @@ class LaunchLog {
                trace::BulkCopy& copy);
   void tensor_pieces(const ptx::Slot& slot, const std::uint8_t* bytes, trace::BulkCopy copy,
                      std::vector<trace::BulkCopy>& pieces);
+  void texels(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes); // texels.cpp
   std::vector<trace::BulkCopy> matrix_reads(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   std::vector<trace::BulkCopy> bulk_copies(const Warp& warp, const ptx::Slot& slot, const std::uint8_t* bytes);
   // Of bytes that nobody read: no two are the same.
@@ -155,6 +161,8 @@ class LaunchLog {
   std::unique_ptr<Merge> merge_;
   std::uint32_t unknown_digests_ = 0;
   std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, unknown_maps_ = 0, unplaced_ = 0, own_places_ = 0;
+  std::uint64_t unknown_objects_ = 0;
+  bool texels_ = false;
 };
 
 } // namespace deadheat::device_log

@@ -25,6 +25,7 @@
 #include "deadheat/expected.h"
 #include "deadheat/ptx.h"
 #include "tracer/ptx/sites.h"
+#include "tracer/ptx/texture.h"
 
 namespace deadheat::ptx {
 
@@ -61,6 +62,8 @@ struct Slot {
           // of malloc u64 bytes asked for. A segment of its own in a function that the clone calls in place of the
           // runtime's
     matrix, // u32 flag where guarded; u64 descriptors, once: of wgmma, of a (where it lies in shared memory) and of b
+    texture, // u64 handle; u32 of what the instruction is given besides, each where it has it: the layer, coordinates,
+             // the level, two gradients, offsets, the values of a formatted store; of other stores u32 digest
   };
   Kind kind = Kind::read;
   bool guarded = false;
@@ -82,11 +85,14 @@ struct Slot {
   std::uint32_t source = 0, object = 0, size = 0, blocks = 0; // likewise, of bulk; mbarrier: size is the bytes
                                                               // expected; write: the bytes that st.bulk sets; heap:
                                                               // the bytes asked for
-  std::uint32_t map = 0, coordinates = 0; // likewise, of bulk: of tensors
-  std::uint32_t dimensions = 0, offsets = 0; // likewise: how many coordinates, and offsets of im2col behind them
+  std::uint32_t map = 0, coordinates = 0; // likewise, of bulk: of tensors; texture: coordinates is its first word
+  std::uint32_t dimensions = 0, offsets = 0; // likewise: how many coordinates, and offsets (of im2col) behind them
   bool from_tensor = false; // likewise; else to it
   std::uint32_t first = 0, second = 0; // matrix: where the descriptors lie; first 0: a is in registers
   bool transposed[2] = {}; // matrix
+  TextureForm form; // texture
+  bool layered = false; // likewise
+  std::uint32_t texel_site = 0, values = 0; // likewise: SiteTable::texels; words of a formatted store
   MatrixPieces pieces; // read, write: of a wmma.load or wmma.store; lanes store the matrix's address
   std::uint32_t stride = 0; // likewise: where the distance of lines lies, u32, in elements; 0: they lie without gaps
   std::int64_t delta = 0; // what is to be added to the addresses

@@ -38,6 +38,7 @@ FunctionClone::FunctionClone(const Module& module, std::size_t function, const S
     : module_(module),
       function_(module.functions[function]),
       site_of_(sites.by_function[function]),
+      texels_(sites.texels[function]),
       sites_(sites.sites),
       cloned_(cloned),
       clocks_(clocks),

@@ -2,7 +2,8 @@
 //
 // Split by what is done: instrument.cpp (the module: which functions, where the text goes), instrument_function.cpp
 // (segments, prologue, calls), instrument_slots.cpp (what each site stores), instrument_async.cpp
-// (mbarriers, bulk copies, addresses of other blocks' memory), instrument_heap.cpp (calls of malloc and free).
+// (mbarriers, bulk copies, addresses of other blocks' memory), instrument_texture.cpp (textures and surfaces),
+// instrument_heap.cpp (calls of malloc and free).
 //
 // Thread-safety: one object, one function, one thread.
 #pragma once
@@ -123,6 +124,10 @@ class FunctionClone {
   void rank_address(); // %dh_s, a shared address of any block: its rank as Slot::ranked has it
   void any_address(const Operand& address, bool shared); // into %dh_a, marked
 
+  // instrument_texture.cpp
+  bool texture_slot(std::uint32_t statement, Slot& slot, std::uint32_t& bytes);
+  void before_texture(const Instruction& i, const Slot& slot);
+
   // instrument_slots.cpp
   const Operand* address_of(const Instruction& i) const;
   const Operand* value_of(const Instruction& i) const; // what a store or atomic is given; null: none, or a vector
@@ -152,6 +157,7 @@ class FunctionClone {
   const Module& module_;
   const Function& function_;
   const std::vector<std::uint32_t>& site_of_;
+  const std::map<std::uint32_t, std::uint32_t>& texels_; // SiteTable::texels
   const std::vector<Site>& sites_;
   const std::set<std::string>& cloned_;
   const Clocks& clocks_;

@@ -65,7 +65,7 @@ Clocks clocks_of(const Module& module, const SiteTable& sites) {
   clocks.after_only = true;
   clocks.cluster = reaches_cluster(module);
   for (const Site& site : sites.sites) {
-    if (is_texel(site)) continue; // left out
+    if (is_texel(site)) continue; // the instruction's own site counts
     switch (site.kind) {
       case SiteKind::access: {
         const bool relaxed = site.ordering == Ordering::weak || site.ordering == Ordering::relaxed;
@@ -245,7 +245,10 @@ bool FunctionClone::slot_of(std::uint32_t statement, std::uint32_t at, Slot& slo
     case SiteKind::bulk_copy:
     case SiteKind::mbarrier:
     case SiteKind::async_mbarrier_arrive: return async_slot(statement, slot, size);
-    case SiteKind::opaque: ++left_out_; return false;
+    case SiteKind::opaque:
+      if (is_texture(site) && texture_slot(statement, slot, size)) return true;
+      ++left_out_;
+      return false;
     default: return false;
   }
 }
@@ -291,6 +294,7 @@ void FunctionClone::before(const Instruction& i, const Slot& slot) {
     case Kind::bulk: return before_bulk(i, slot);
     case Kind::heap: return; // of a function of its own
     case Kind::matrix: return before_matrix(i, slot);
+    case Kind::texture: return before_texture(i, slot);
     case Kind::strong: {
       const bool narrow = narrow_address(i);
       load_address(*address_of(i), narrow, narrow ? "%do_s" : "%do_a");
