@@ -22,6 +22,7 @@
 #              the output too
 #   races      the traces of programs show the races that they are expected to have (compare_races.py)
 #   agents     boxes of tensors (TMA) and multiplications of warpgroups (agents.py)
+#   texels     fetches from textures and accesses of surfaces are those of the embedded device (texels.py)
 #   unusual    a job that is stopped and goes on, cooperative grids of as many blocks as fit, LD_PRELOAD alone (unusual.py)
 #   busy       what a host calls while a recorded kernel fills the buffer: nothing waits for long (busy.py)
 #   assembler  modules are assembled by a process of its own, over whose crash the job runs on (assembler.py)
@@ -40,10 +41,10 @@
 # What is timed comes first, and alone. Says how long each part took; ends in `N passed, N failed`.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-first=programs,races,conditions,faults,agents,unusual,busy,assembler
+first=programs,races,conditions,faults,agents,texels,unusual,busy,assembler
 second=kernels,training,windows,times,frameworks,compilers
 only=$second,$first
-parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,unusual,busy,assembler,windows,conditions,faults,frameworks,compilers,survey,step,hangs,multi
+parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,texels,unusual,busy,assembler,windows,conditions,faults,frameworks,compilers,survey,step,hangs,multi
 names=.
 build=build
 while [ $# -gt 0 ]; do
@@ -161,6 +162,11 @@ agents() {
   nvcc -std=c++20 -O3 -lineinfo -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90a,code=compute_90a \
     tests/gpu/agents.cu -o "$work/agents" || return
   python3 tests/gpu/agents.py "${tools[@]}" --binary "$work/agents"
+}
+texels() {
+  nvcc -std=c++17 -O2 -lineinfo -cudart shared -gencode arch=compute_90,code=compute_90 -Itests/programs \
+    tests/instrument/texture_forms.cu -o "$work/texture_forms" || return
+  python3 tests/gpu/texels.py "${tools[@]}" --binary "$work/texture_forms"
 }
 unusual() {
   compile unusual || return
