@@ -6,6 +6,9 @@
 //  local_window + o     offset o of the running thread's stack (frames and local memory)
 //  param_window + o     offset o of the launch's parameter block
 //
+// On a GPU an array has no address. In its traces the tracer gives it one in [array_memory, 2^57), where no device has
+// memory, with the layout of ptx/texture.h.
+//
 // So code turns a global address into a host pointer by clearing bit 47, and tells the windows by bit 48.
 #pragma once
 
@@ -23,6 +26,9 @@ inline constexpr std::uint64_t param_window = window_bit + (std::uint64_t(1) << 
 inline constexpr unsigned cluster_shift = 24;
 inline constexpr std::uint64_t cluster_offset_mask = (std::uint64_t(1) << cluster_shift) - 1;
 inline constexpr std::uint64_t window_bytes = std::uint64_t(1) << 32;
+
+inline constexpr std::uint64_t array_memory = std::uint64_t(1) << 56, array_memory_bytes = array_memory;
+inline constexpr bool is_array_memory(std::uint64_t address) { return address - array_memory < array_memory_bytes; }
 
 // Host addresses of the arenas, and of the device arena's shadow of written bits (replay/engine/written.h). Fixed, so
 // that a replay finds the recorded addresses. The thread sanitizer has its own memory there, and leaves programs the

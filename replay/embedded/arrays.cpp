@@ -68,32 +68,21 @@ cudaError_t shape(Array& array) {
   if (e.width == 0 || (!slices_are_layers && e.depth && !e.height)) return cudaErrorInvalidValue;
   if (slices_are_layers && e.depth == 0) return cudaErrorInvalidValue;
   if (l.cubemap && (e.width != e.height || e.depth % 6 || (!l.layered && e.depth != 6))) return cudaErrorInvalidValue;
-  l.dimensions = std::uint8_t(!slices_are_layers && e.depth ? 3 : e.height ? 2 : 1);
+  deadheat::ptx::set_extent(l, e.width, e.height, e.depth);
   if (array.flags & cudaArrayTextureGather && (l.dimensions != 2 || slices_are_layers)) return cudaErrorInvalidValue;
   const Limit most = limit_of(array);
   const std::uint64_t deep = std::max<std::uint64_t>(e.depth, 1);
   if (e.width > most.width || e.height > most.height) return cudaErrorInvalidValue;
   if (deep > (slices_are_layers ? most.layers : most.depth)) return cudaErrorInvalidValue;
-  l.width = std::uint32_t(e.width);
-  l.height = std::uint32_t(std::max<std::size_t>(e.height, 1));
-  l.depth = slices_are_layers ? 1 : std::uint32_t(deep);
-  l.layers = l.shown_layers = slices_are_layers ? std::uint32_t(deep) : 1;
   return cudaSuccess;
 }
 
 void make_levels(Array& whole) {
   for (unsigned n = 0; n < whole.layout.levels; ++n) {
-    const LevelLayout at = level_layout(whole.layout, n);
     auto level = std::make_unique<Array>();
-    level->layout = whole.layout;
+    const auto& at = level->layout = deadheat::ptx::array_of_level(whole.layout, n);
     level->format = whole.format;
     level->flags = whole.flags;
-    level->layout.base = at.address;
-    level->layout.width = at.width;
-    level->layout.height = at.height;
-    level->layout.depth = at.depth;
-    level->layout.levels = level->layout.shown_levels = 1;
-    level->layout.mipmapped = false;
     level->extent = {at.width, whole.extent.height ? at.height : 0,
                      whole.layout.dimensions == 3 ? at.depth : whole.extent.depth};
     whole.levels.push_back(std::move(level));

@@ -146,22 +146,15 @@ cudaError_t resource(Call& call, const cudaResourceDesc& r, TextureDescriptor* d
 
 // ---- views
 
-// Formats of views come in threes of 1, 2 and 4 channels (cudaResourceViewFormat).
 cudaError_t view_format(cudaResourceViewFormat given, engine::TexelFormat* format) {
-  using Kind = engine::ChannelKind;
-  constexpr engine::TexelFormat formats[] = {
-      {1, 8, Kind::unsigned_},  {1, 8, Kind::signed_},  {1, 16, Kind::unsigned_}, {1, 16, Kind::signed_},
-      {1, 32, Kind::unsigned_}, {1, 32, Kind::signed_}, {1, 16, Kind::float_},    {1, 32, Kind::float_}};
   if (given == cudaResViewFormatNone) return cudaSuccess;
-  const unsigned n = unsigned(given) - 1;
-  if (n / 3 >= std::size(formats)) {
+  const std::optional<engine::TexelFormat> result = deadheat::ptx::view_format(unsigned(given));
+  if (!result) {
     say_once("formats of compressed blocks are not supported by the embedded device");
     return cudaErrorNotSupported;
   }
-  engine::TexelFormat result = formats[n / 3];
-  result.channels = std::uint8_t(1u << n % 3);
-  if (result.bytes() != format->bytes()) return cudaErrorInvalidValue;
-  *format = result;
+  if (result->bytes() != format->bytes()) return cudaErrorInvalidValue;
+  *format = *result;
   return cudaSuccess;
 }
 

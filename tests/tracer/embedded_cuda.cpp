@@ -447,21 +447,6 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size
   cuMemcpyDtoDAsync_v2_params p{to, from, bytes, stream};
   return CALL(cuMemcpyDtoDAsync_v2, nullptr, p, { return copy(p.dstDevice, p.srcDevice, p.ByteCount, p.hStream); });
 }
-EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* plane, CUstream stream) {
-  cuMemcpy2DAsync_v2_params p{plane, stream};
-  return CALL(cuMemcpy2DAsync_v2, nullptr, p, {
-    const CUDA_MEMCPY2D& c = *p.pCopy;
-    const auto side = [&](CUmemorytype type, const void* host, CUdeviceptr at, std::size_t pitch) {
-      return trace::MemoryRange{
-          type == CU_MEMORYTYPE_HOST ? number_of(host) : at, pitch, c.WidthInBytes, c.Height, 1, 0};
-    };
-    trace::Copy copy = copy_of(c.dstMemoryType == CU_MEMORYTYPE_HOST ? number_of(c.dstHost) : c.dstDevice,
-                               c.srcMemoryType == CU_MEMORYTYPE_HOST ? number_of(c.srcHost) : c.srcDevice, 1);
-    copy.destination = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch);
-    copy.source = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch);
-    return submit(p.hStream, copy);
-  });
-}
 EXPORT CUresult cuMemsetD8_v2(CUdeviceptr at, unsigned char value, std::size_t count) {
   cuMemsetD8_v2_params p{at, value, count};
   return CALL(cuMemsetD8_v2, nullptr, p, { return set(p.dstDevice, p.uc, p.N, 1, nullptr); });

@@ -20,6 +20,7 @@ extern deadheat::device::Device* the_device;
 
 std::uint32_t stream_of(CUstream stream);
 CUresult submit(CUstream stream, decltype(deadheat::trace::Operation::what) what);
+CUresult copy(const CUDA_MEMCPY3D& copy, CUstream stream); // arrays too
 CUresult wait(deadheat::trace::HostWait::Kind kind, std::uint32_t id);
 CUresult load(CUmodule* module, const void* image);
 // What the driver refuses, where EMBEDDED_REFUSES names it: "images" that have clones, "kernels" of such, and "clones",

@@ -133,15 +133,7 @@ void run_condition(const Node& node, CUstream stream) {
 void run(const Node& node, CUstream stream) {
   const auto submit = [&](auto what) { embedded::submit(stream, std::move(what)); };
   switch (node.type) {
-    case CU_GRAPH_NODE_TYPE_MEMCPY: {
-      const CUDA_MEMCPY3D& c = node.copy;
-      const auto side = [](CUmemorytype type, const void* host, CUdeviceptr at) {
-        return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uint64_t>(host) : std::uint64_t(at);
-      };
-      submit(test::copy_of(side(c.dstMemoryType, c.dstHost, c.dstDevice), side(c.srcMemoryType, c.srcHost, c.srcDevice),
-                           c.WidthInBytes));
-      break;
-    }
+    case CU_GRAPH_NODE_TYPE_MEMCPY: embedded::copy(node.copy, stream); break;
     case CU_GRAPH_NODE_TYPE_MEMSET:
       submit(test::set_of(node.set.dst, node.set.value, node.set.width, node.set.elementSize));
       break;

@@ -144,6 +144,10 @@ class Case:
         return ([re.search(r"called_at (.*)$", launch) for launch in launches],
                 ["%s:%s" % (script, line) for line in done.stdout.split()[:2]])
 
+    def fresh(self):
+        """Nothing was recorded yet."""
+        shutil.rmtree(self.trace, ignore_errors=True)
+
     def analysis(self, *words):
         """The report of `deadheat analyze`."""
         done = subprocess.run([options.deadheat, "analyze", self.trace, "--json", "-", *words], text=True,

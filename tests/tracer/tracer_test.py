@@ -19,12 +19,13 @@ import device_cases
 import graph_cases
 import host_write_cases
 import job_cases
+import texture_cases
 import trouble_cases
 from tracer_case import Case, options
 
 passed = failed = 0
 for test in (job_cases.cases + device_cases.cases + host_write_cases.cases + graph_cases.cases + assembler_cases.cases +
-             compiled_cases.cases + trouble_cases.cases):
+             compiled_cases.cases + texture_cases.cases + trouble_cases.cases):
     if options.cases and test.__name__ not in options.cases:
         continue
     if not options.embedded and hasattr(test, "over_embedded"):

@@ -29,11 +29,15 @@ void attribute_set(int attribute); // by the program, of any kernel: the driver 
 // Whether the clone can take the launch; makes it ready for it. Says why not.
 bool fits(Session& session, const Kernel& kernel, const Journal::LaunchFacts& launch);
 
-// What the launch's log must know. `launch`: Journal::LaunchFacts or trace::Launch; `number`: its own.
+// What the launch's log must know. `launch`: Journal::LaunchFacts or trace::Launch; `number`: its own. Under the
+// session's lock.
 template <typename Launch>
-device_log::Shape shape_of(const Session& session, const Kernel& kernel, const Launch& launch, std::uint32_t number) {
+device_log::Shape shape_of(Session& session, CUcontext context, const Kernel& kernel, const Launch& launch,
+                           std::uint32_t number) {
   device_log::Shape shape;
   shape.tensor_maps = &session.tensor_maps;
+  shape.uses_textures = kernel.instrumented->textures;
+  if (shape.uses_textures) shape.textures = session.textures.now(context);
   shape.launch = number;
   shape.module = kernel.code->module;
   shape.blocks = std::uint32_t(launch.grid.count());

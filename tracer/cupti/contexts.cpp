@@ -85,6 +85,9 @@ void gone(Call& call, bool really) {
   std::lock_guard hold(session.lock);
   session.journal().push(trace::HostWaitBegin{trace::HostWait::Kind::device, 0, session.host_thread()});
   for (std::uint64_t address : going->memory) session.freed(address);
+  for (std::uint32_t array : session.arrays.context_gone(going->context))
+    session.journal().push(trace::Free{array, 0, session.host_thread()});
+  session.textures.context_gone(going->context);
   session.context_gone(going->streams);
 }
 

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "deadheat/address.h"
 #include "deadheat/host_waits.h"
 #include "tracer/cupti/activity.h"
 #include "tracer/cupti/handlers.h"
@@ -24,7 +25,7 @@ enum class Where : std::uint8_t { pageable, pinned, device };
 
 // Where an address lies, as the tables know it; the driver is asked about memory that they do not know.
 Where where(Session& session, std::uint64_t address) {
-  if (!address) return Where::device; // an array
+  if (!address || is_array_memory(address)) return Where::device;
   if (const trace::Allocate* memory = session.allocation_at(address)) {
     return memory->kind == trace::Allocate::Kind::pinned ? Where::pinned : Where::device;
   }
@@ -307,10 +308,16 @@ class BetweenDevices {
 struct Side {
   CUmemorytype type;
   std::uint64_t host, device, pitch, height, x, y, z;
+  CUarray array;
 };
 int on_host(CUmemorytype type) { return type == CU_MEMORYTYPE_HOST ? 1 : type == CU_MEMORYTYPE_UNIFIED ? -1 : 0; }
-// Arrays have no addresses: their side is empty memory at 0.
-trace::MemoryRange range(const Side& side, std::uint64_t width, std::uint64_t rows, std::uint64_t slices) {
+// Where nobody knows the array, its side is empty memory at 0.
+trace::MemoryRange range(Session& session, const Side& side, std::uint64_t width, std::uint64_t rows,
+                         std::uint64_t slices) {
+  if (side.type == CU_MEMORYTYPE_ARRAY) {
+    std::lock_guard hold(session.lock);
+    return range_of(session.arrays.find(side.array), side.x, side.y, side.z, width, rows, slices);
+  }
   trace::MemoryRange out;
   const std::uint64_t base = side.type == CU_MEMORYTYPE_HOST ? side.host : side.device;
   out.pitch = side.pitch ? side.pitch : width;
@@ -318,26 +325,32 @@ trace::MemoryRange range(const Side& side, std::uint64_t width, std::uint64_t ro
   out.width = width;
   out.height = rows;
   out.depth = slices;
-  out.address = side.type == CU_MEMORYTYPE_ARRAY ? 0 : base + side.z * out.slice + side.y * out.pitch + side.x;
+  out.address = base + side.z * out.slice + side.y * out.pitch + side.x;
   return out;
 }
 
 void plane(Call& call, const CUDA_MEMCPY2D* c, CUstream handle) {
   if (!c) return;
-  const Side to{c->dstMemoryType, number(c->dstHost), c->dstDevice, c->dstPitch, 0, c->dstXInBytes, c->dstY, 0};
-  const Side from{c->srcMemoryType, number(c->srcHost), c->srcDevice, c->srcPitch, 0, c->srcXInBytes, c->srcY, 0};
-  submit_waiting(call, range(to, c->WidthInBytes, c->Height, 1), range(from, c->WidthInBytes, c->Height, 1),
-                 on_host(c->dstMemoryType), on_host(c->srcMemoryType), handle);
+  const Side to{c->dstMemoryType, number(c->dstHost), c->dstDevice, c->dstPitch, 0, c->dstXInBytes, c->dstY, 0,
+                c->dstArray};
+  const Side from{c->srcMemoryType, number(c->srcHost), c->srcDevice, c->srcPitch, 0, c->srcXInBytes, c->srcY, 0,
+                  c->srcArray};
+  Session& session = call.session;
+  submit_waiting(call, range(session, to, c->WidthInBytes, c->Height, 1),
+                 range(session, from, c->WidthInBytes, c->Height, 1), on_host(c->dstMemoryType),
+                 on_host(c->srcMemoryType), handle);
 }
 
 // Copy: CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER, whose contexts its addresses tell, too.
 template <typename Copy>
 Side destination_of(const Copy& c) {
-  return {c.dstMemoryType, number(c.dstHost), c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ};
+  return {c.dstMemoryType, number(c.dstHost), c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
+          c.dstZ,          c.dstArray};
 }
 template <typename Copy>
 Side source_of(const Copy& c) {
-  return {c.srcMemoryType, number(c.srcHost), c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ};
+  return {c.srcMemoryType, number(c.srcHost), c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
+          c.srcZ,          c.srcArray};
 }
 
 using Submit = void (*)(Call&, const trace::MemoryRange&, const trace::MemoryRange&, int, int, CUstream);
@@ -346,8 +359,9 @@ template <typename Copy>
 void volume(Call& call, const Copy* c, CUstream handle) {
   if (!c) return;
   constexpr auto submit = std::is_same_v<Copy, CUDA_MEMCPY3D> ? Submit(submit_waiting) : Submit(submit_copy);
-  submit(call, range(destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
-         range(source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
+  Session& session = call.session;
+  submit(call, range(session, destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
+         range(session, source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
          on_host(c->srcMemoryType), handle);
 }
 
@@ -378,10 +392,11 @@ void volumes(Call& call, const CUDA_MEMCPY3D_BATCH_OP* operations, std::size_t c
     const auto side = [&](const CUmemcpy3DOperand& operand) {
       const bool array = operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
       const auto& memory = operand.op.ptr;
-      const Side of =
-          array ? Side{CU_MEMORYTYPE_ARRAY, 0, 0, 0, 0, 0, 0, 0}
-                : Side{CU_MEMORYTYPE_UNIFIED, 0, memory.ptr, memory.rowLength * element, memory.layerHeight, 0, 0, 0};
-      return range(of, o.extent.width * element, o.extent.height, o.extent.depth);
+      const auto& at = operand.op.array.offset;
+      Side of{CU_MEMORYTYPE_ARRAY, 0, 0, 0, 0, at.x * element, at.y, at.z, operand.op.array.array};
+      if (!array)
+        of = {CU_MEMORYTYPE_UNIFIED, 0, memory.ptr, memory.rowLength * element, memory.layerHeight, 0, 0, 0, nullptr};
+      return range(call.session, of, o.extent.width * element, o.extent.height, o.extent.depth);
     };
     const auto where_to = [](const CUmemcpy3DOperand& operand) {
       return operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? 0 : -1;
@@ -404,8 +419,11 @@ void lines(Call& call, const P& p) {
   batch.submit();
 }
 
-// Memory that is read or written beside an array.
-constexpr std::uint64_t array = 0;
+// A line of an array of one dimension (CUDA driver API, cuMemcpyAtoH).
+trace::MemoryRange line(Session& session, CUarray array, std::uint64_t offset, std::uint64_t bytes) {
+  std::lock_guard hold(session.lock);
+  return range_of(session.arrays.find(array), offset, 0, 0, bytes, 1, 1);
+}
 
 void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
          std::uint64_t count, std::uint64_t rows, CUstream handle) {
@@ -466,8 +484,8 @@ void set_at_once(Call& call, std::uint64_t address, std::uint64_t pitch, std::ui
 } // namespace
 
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& c, const std::string& api) {
-  return describe(session, range(destination_of(c), c.WidthInBytes, c.Height, c.Depth),
-                  range(source_of(c), c.WidthInBytes, c.Height, c.Depth), on_host(c.dstMemoryType),
+  return describe(session, range(session, destination_of(c), c.WidthInBytes, c.Height, c.Depth),
+                  range(session, source_of(c), c.WidthInBytes, c.Height, c.Depth), on_host(c.dstMemoryType),
                   on_host(c.srcMemoryType), api);
 }
 
@@ -525,24 +543,33 @@ void copy_batch_first(Call& call, cuMemcpyBatchAsync_params& p) { lines(call, p)
 void copy_volumes(Call& call, cuMemcpy3DBatchAsync_v2_params& p) { volumes(call, p.opList, p.numOps, p.hStream); }
 void copy_volumes_first(Call& call, cuMemcpy3DBatchAsync_params& p) { volumes(call, p.opList, p.numOps, p.hStream); }
 void copy_array_to_device(Call& call, cuMemcpyAtoD_v2_params& p) {
-  submit_copy(call, p.dstDevice, array, p.ByteCount, 0, 0);
+  submit_copy(call, line(p.dstDevice, p.ByteCount), line(call.session, p.srcArray, p.srcOffset, p.ByteCount), 0, 0,
+              nullptr);
 }
 void copy_device_to_array(Call& call, cuMemcpyDtoA_v2_params& p) {
-  submit_copy(call, array, p.srcDevice, p.ByteCount, 0, 0);
+  submit_copy(call, line(call.session, p.dstArray, p.dstOffset, p.ByteCount), line(p.srcDevice, p.ByteCount), 0, 0,
+              nullptr);
 }
 void copy_array_to_host(Call& call, cuMemcpyAtoH_v2_params& p) {
-  submit_waiting(call, number(p.dstHost), array, p.ByteCount, 1, 0);
+  submit_waiting(call, line(number(p.dstHost), p.ByteCount), line(call.session, p.srcArray, p.srcOffset, p.ByteCount),
+                 1, 0, nullptr);
 }
 void copy_host_to_array(Call& call, cuMemcpyHtoA_v2_params& p) {
-  submit_waiting(call, array, number(p.srcHost), p.ByteCount, 0, 1);
+  submit_waiting(call, line(call.session, p.dstArray, p.dstOffset, p.ByteCount), line(number(p.srcHost), p.ByteCount),
+                 0, 1, nullptr);
 }
 void copy_array_to_host_async(Call& call, cuMemcpyAtoHAsync_v2_params& p) {
-  submit_waiting(call, number(p.dstHost), array, p.ByteCount, 1, 0, p.hStream);
+  submit_waiting(call, line(number(p.dstHost), p.ByteCount), line(call.session, p.srcArray, p.srcOffset, p.ByteCount),
+                 1, 0, p.hStream);
 }
 void copy_host_to_array_async(Call& call, cuMemcpyHtoAAsync_v2_params& p) {
-  submit_waiting(call, array, number(p.srcHost), p.ByteCount, 0, 1, p.hStream);
+  submit_waiting(call, line(call.session, p.dstArray, p.dstOffset, p.ByteCount), line(number(p.srcHost), p.ByteCount),
+                 0, 1, p.hStream);
 }
-void copy_array(Call& call, cuMemcpyAtoA_v2_params& p) { submit_copy(call, array, array, p.ByteCount, 0, 0); }
+void copy_array(Call& call, cuMemcpyAtoA_v2_params& p) {
+  submit_copy(call, line(call.session, p.dstArray, p.dstOffset, p.ByteCount),
+              line(call.session, p.srcArray, p.srcOffset, p.ByteCount), 0, 0, nullptr);
+}
 
 void set8(Call& call, cuMemsetD8_v2_params& p) { set_at_once(call, p.dstDevice, 0, p.uc, 1, p.N, 1); }
 void set16(Call& call, cuMemsetD16_v2_params& p) { set_at_once(call, p.dstDevice, 0, p.us, 2, p.N, 1); }

@@ -36,13 +36,13 @@ void in_window(Window& window, const GraphNode& node, const OtherKernel* other, 
 }
 
 // Null: nothing is recorded of it. Under the session's lock.
-std::shared_ptr<RecordedLaunch> expected(Session& session, Executable& graph, const GraphNode& node,
+std::shared_ptr<RecordedLaunch> expected(Session& session, CUcontext context, Executable& graph, const GraphNode& node,
                                          const OtherKernel* other, std::uint32_t launch) {
   const std::uint32_t control = other ? other->control : node.control;
   if (!control) return nullptr;
   const auto& what = other ? other->what : std::get<trace::Launch>(node.what);
-  auto recorded =
-      session.recorder().expect(control, graph_shape(session, *(other ? other->kernel : node.kernel), what, launch));
+  auto recorded = session.recorder().expect(
+      control, graph_shape(session, context, *(other ? other->kernel : node.kernel), what, launch));
   graph.launching.emplace_back(control, recorded);
   return recorded;
 }
@@ -59,7 +59,7 @@ std::shared_ptr<BodyTurns> expected_turns(Call& call, Executable& graph) {
       each_node(body, [&](const GraphNode& inner) {
         if (!inner.enabled || !inner.control) return;
         auto kernel = std::make_shared<KernelTurns>();
-        kernel->shape = graph_shape(session, *inner.kernel, std::get<trace::Launch>(inner.what), 0);
+        kernel->shape = graph_shape(session, call.context, *inner.kernel, std::get<trace::Launch>(inner.what), 0);
         turns->kernels.emplace_back(inner.control, std::move(kernel));
       });
     }
@@ -155,7 +155,7 @@ struct Launching {
       if (known.by_effect) session.journal().push(trace::Effects{operation.id, std::move(known.effects)});
     } else if (std::holds_alternative<trace::Launch>(node.what)) {
       operation.launch = session.next_launch();
-      recorded = expected(session, graph, node, other, operation.launch);
+      recorded = expected(session, call.context, graph, node, other, operation.launch);
     }
     operation.what = node.what;
     if (other) operation.what = other->what;
@@ -182,14 +182,14 @@ void before_nodes(HostWrites& writes, const Executable& graph) {
 
 } // namespace
 
-void expect_nodes(Session& session, Executable& graph, PlayedGraph& played) {
+void expect_nodes(Session& session, CUcontext context, Executable& graph, PlayedGraph& played) {
   if (HostWrites* writes = session.host_writes()) before_nodes(*writes, graph);
   played.nodes.resize(graph.nodes.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     if (!node.enabled || !std::holds_alternative<trace::Launch>(node.what)) continue;
     played.nodes[i].launch = session.next_launch();
-    played.nodes[i].recorded = expected(session, graph, node, other_of(&played, i), played.nodes[i].launch);
+    played.nodes[i].recorded = expected(session, context, graph, node, other_of(&played, i), played.nodes[i].launch);
   }
 }
 

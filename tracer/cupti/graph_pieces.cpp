@@ -362,7 +362,7 @@ void play(Call& call, PlayedGraph& played) {
   {
     std::lock_guard hold(call.session.lock);
     const auto found = call.session.executables.find(played.own);
-    if (found != call.session.executables.end()) expect_nodes(call.session, found->second, played);
+    if (found != call.session.executables.end()) expect_nodes(call.session, call.context, found->second, played);
   }
   played.nodes.resize(parts->pieces.size());
   launch(call, parts->pieces, parts->branches, played);

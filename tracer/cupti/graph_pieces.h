@@ -91,7 +91,7 @@ struct PlayedGraph {
 };
 
 // What is recorded of its nodes' launches is expected from here on. Under the session's lock (graph_launches.cpp).
-void expect_nodes(Session& session, Executable& graph, PlayedGraph& played);
+void expect_nodes(Session& session, CUcontext context, Executable& graph, PlayedGraph& played);
 
 // On the way in, where the executable has opaque kernels and a window is open. Null: the driver is to launch it; a
 // window that is open cannot be used then.

@@ -86,7 +86,7 @@ void describe_kernel(Call& call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
 // False: what its bodies do is not known (conditions.cpp).
 bool describe_condition(Call& call, CUgraphNode node, GraphNode& to);
 void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p);
-device_log::Shape graph_shape(const Session& session, const Kernel& kernel, const trace::Launch& launch,
+device_log::Shape graph_shape(Session& session, CUcontext context, const Kernel& kernel, const trace::Launch& launch,
                               std::uint32_t number);
 trace::Copy copy_of(Session& session, const CUDA_MEMCPY3D& copy, const std::string& api);
 trace::Set set_of(const CUDA_MEMSET_NODE_PARAMS& set, const std::string& api);

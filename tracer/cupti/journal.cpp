@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "deadheat/address.h"
 #include "deadheat/api_name.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
@@ -190,7 +191,7 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           writer.write(*what);
         } else {
           if constexpr (std::is_same_v<What, trace::Allocate>) {
-            reach_.allocated(what);
+            if (!is_array_memory(what.address)) reach_.allocated(what); // no argument is an address there
           } else if constexpr (std::is_same_v<What, trace::Free>) {
             reach_.freed(what.allocation);
           } else if constexpr (std::is_same_v<What, trace::GraphLaunch>) {

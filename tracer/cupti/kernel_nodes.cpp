@@ -454,9 +454,9 @@ void update_any_kernel_node(Call& call, cuGraphExecNodeSetParams_params& p) {
   changed(call, p.hGraphExec, p.hNode, kernel_of(*p.nodeParams));
 }
 
-device_log::Shape graph_shape(const Session& session, const Kernel& kernel, const trace::Launch& launch,
+device_log::Shape graph_shape(Session& session, CUcontext context, const Kernel& kernel, const trace::Launch& launch,
                               std::uint32_t number) {
-  return shape_of(session, kernel, launch, number);
+  return shape_of(session, context, kernel, launch, number);
 }
 
 } // namespace deadheat::cupti

@@ -160,7 +160,8 @@ void prepare(Call& call, const Journal::LaunchFacts& facts, CUfunction& f, void*
       session.recorder().before_launch(call.context, call.own_handle(stream));
       std::lock_guard hold(session.lock);
       launch->launch = session.next_launch();
-      pending.recorded = session.recorder().expect(pending.control, shape_of(session, kernel, *launch, launch->launch));
+      pending.recorded =
+          session.recorder().expect(pending.control, shape_of(session, call.context, kernel, *launch, launch->launch));
       launch->accesses = pending.recorded;
     }
     pending.own = {f, parameters, extra};

@@ -75,19 +75,9 @@ void register_host(Call& call, cuMemHostRegister_v2_params& p) {
   if (writes) writes->may_vanish(number(p.p));
 }
 
-// What is no memory of the program's yet, or has a layout of its own.
+// What is no memory of the program's yet.
 void allocate_physical(Call& call, cuMemCreate_params& p) {
   call.retry_with_room([&] { return driver().cuMemCreate(p.handle, p.size, p.prop, p.flags); });
-}
-void allocate_array(Call& call, cuArrayCreate_v2_params& p) {
-  call.retry_with_room([&] { return driver().cuArrayCreate_v2(p.pHandle, p.pAllocateArray); });
-}
-void allocate_array_3d(Call& call, cuArray3DCreate_v2_params& p) {
-  call.retry_with_room([&] { return driver().cuArray3DCreate_v2(p.pHandle, p.pAllocateArray); });
-}
-void allocate_levels(Call& call, cuMipmappedArrayCreate_params& p) {
-  call.retry_with_room(
-      [&] { return driver().cuMipmappedArrayCreate(p.pHandle, p.pMipmappedArrayDesc, p.numMipmapLevels); });
 }
 
 // What would be free without the library: a job may decide by that how much it does at a time.

@@ -48,6 +48,8 @@ RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape)
   if (Window* window = session.window()) {
     in_window_ = window->open();
     touched_ = window->touched();
+    if (in_window_ && shape.uses_textures)
+      window->spoil("a kernel that uses textures or surfaces was launched, which a run without the GPU has not");
   }
 }
 
@@ -145,6 +147,10 @@ void RecordedLaunch::end() {
   };
   missing("copies by tensor maps that were not seen being made: their accesses are missing",
           writing_->log.unknown_maps());
+  missing(
+      "fetches and accesses by texture or surface objects that were not seen being made, or are of formats that are "
+      "not followed, are missing",
+      writing_->log.unknown_objects());
   missing("copies by tensor maps of interleaved layouts: their accesses to global memory are missing",
           writing_->log.unplaced());
   if (writing_->log.damaged()) session_.incident("lost", "accesses were recorded that make no sense");

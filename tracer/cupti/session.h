@@ -23,6 +23,7 @@
 
 #include "deadheat/options.h"
 #include "deadheat/trace.h"
+#include "tracer/cupti/arrays.h"
 #include "tracer/cupti/graph.h"
 #include "tracer/cupti/hot.h"
 #include "tracer/cupti/journal.h"
@@ -30,6 +31,7 @@
 #include "tracer/cupti/stream_values.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/device_log/tensor_map.h"
+#include "tracer/device_log/texture_objects.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::cupti {
@@ -147,6 +149,7 @@ class Session {
     if (activity_) [[unlikely]]
       timed(set);
   }
+  std::uint32_t next_allocation() { return next_allocation_++; }
   std::uint32_t next_operation() { return next_operation_++; }
   std::uint32_t next_launch() { return next_launch_++; }
   std::uint32_t next_graph_launch() { return next_graph_launch_++; }
@@ -169,6 +172,8 @@ class Session {
   void no_condition(CUgraphNode node); // it is gone
   std::vector<CUgraph> bodies_of(CUgraphNode condition); // empty: they are not known
   device_log::TensorMaps tensor_maps; // locks for itself
+  Arrays arrays;
+  device_log::TextureObjects textures;
   std::atomic<int>& captures() { return captures_; } // captures that are under way: streams are asked only then
 
   void incident(const std::string& kind, const std::string& text, std::uint64_t times = 1); // said once in the trace

@@ -172,7 +172,7 @@ void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::
                         std::uint64_t host_address, std::uint32_t operation, std::string name) {
   if (!address || !bytes) return;
   trace::Allocate record;
-  record.allocation = next_allocation_++;
+  record.allocation = next_allocation();
   record.kind = kind;
   record.address = address;
   record.bytes = bytes;

@@ -295,7 +295,9 @@ std::shared_ptr<TouchedPages> Window::touched() const {
 }
 
 void Window::touch(const trace::MemoryRange& range) {
-  if (!open() || whole_run_ || !range.bytes()) return;
+  if (!open() || !range.bytes()) return;
+  if (!range.address || is_array_memory(range.address)) return spoil("an array was copied, which is not kept");
+  if (whole_run_) return;
   std::atomic_load(&shared_)->copied.add(range.address, range.extent());
 }
 

@@ -49,7 +49,8 @@ struct Shape {
   const std::vector<ptx::Segment>* segments = nullptr;
   const std::vector<Site>* sites = nullptr;
   const TensorMaps* tensor_maps = nullptr; // null: none is known
-  std::shared_ptr<const TextureObjects::Live> textures; // null: likewise
+  bool uses_textures = false; // as ptx::InstrumentedKernel has it
+  std::shared_ptr<const TextureObjects::Live> textures; // null: likewise none
   std::uint64_t* places = nullptr; // last place given out in an order of strong accesses; null: counts from 0
 };
 
@@ -84,7 +85,6 @@ class LaunchLog {
   std::uint64_t unplaced() const { return unplaced_; } // of which global memory's side is not known (ptx::laid_out)
 
   std::uint64_t unknown_objects() const { return unknown_objects_; } // accesses by textures and surfaces, likewise
-  bool has_texels() const { return texels_; } // there were accesses by some that are known
 
   struct Place { // in the shared memory of a block
     std::uint32_t block = 0, offset = 0;
@@ -162,7 +162,6 @@ class LaunchLog {
   std::uint32_t unknown_digests_ = 0;
   std::uint64_t settled_ = 0, damaged_ = 0, guessed_ = 0, unknown_maps_ = 0, unplaced_ = 0, own_places_ = 0;
   std::uint64_t unknown_objects_ = 0;
-  bool texels_ = false;
 };
 
 } // namespace deadheat::device_log

@@ -93,7 +93,6 @@ void LaunchLog::texels(const Warp& warp, const ptx::Slot& slot, const std::uint8
     most = std::max(most, lanes[lane].count);
     if (lanes[lane].count) here |= 1u << lane;
   });
-  texels_ |= here != 0;
   trace::AccessView view;
   view.warp = {shape_.launch, warp.block, warp.number};
   view.module = shape_.module;

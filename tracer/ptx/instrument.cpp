@@ -309,6 +309,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
   std::vector<std::pair<const Function*, std::string>> texts; // kernels' clones
   std::map<std::string, bool> strong; // functions with strong accesses
   std::map<std::string_view, std::uint32_t> left_out;
+  std::set<std::string_view> with_textures;
   std::map<std::string_view, std::string> unusable; // functions whose clones must not be used
   for (std::size_t f = 0; f < module.functions.size(); ++f) {
     const Function& function = module.functions[f];
@@ -326,6 +327,7 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     strong[function.name] = clone.strong();
     declarations += clone.heap_declarations();
     left_out[function.name] += clone.left_out();
+    if (clone.textures()) with_textures.insert(function.name);
     if (!clone.refused().empty()) unusable[function.name] = clone.refused();
     if (!function.entry) {
       clones += text;
@@ -345,7 +347,10 @@ Expected<Instrumentation> instrument(const Module& module, const SiteTable& site
     InstrumentedKernel kernel;
     kernel.name = function->name;
     kernel.clone = clone_prefix + function->name;
-    for (const std::string_view name : all) kernel.left_out += left_out[name];
+    for (const std::string_view name : all) {
+      kernel.left_out += left_out[name];
+      kernel.textures |= with_textures.count(name) > 0;
+    }
     kernel.cluster = function->reqnctapercluster;
     lay_out(*function, kernel);
     made.kernels.push_back(std::move(kernel));

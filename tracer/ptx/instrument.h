@@ -113,6 +113,7 @@ struct InstrumentedKernel {
   std::vector<std::uint32_t> offsets; // of those that come before
   bool strong = false; // it, or what it calls, has strong accesses, mbarriers or cluster barriers
   bool unseen_arrivals = false; // something that is not recorded may complete phases of mbarriers
+  bool textures = false; // it, or what it calls, fetches from textures or accesses surfaces, and that is recorded
   std::optional<Dim3> cluster; // that it was compiled for
   std::uint32_t left_out = 0; // sites whose accesses are not recorded (kinds that are not supported), and calls by
                               // address; of the functions that it calls, too

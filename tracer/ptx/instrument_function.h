@@ -57,6 +57,7 @@ class FunctionClone {
   std::string declaration();  // its head and ';', for functions that are no kernels
   std::string heap_declarations() const; // of those, once there is the text
   bool strong() const { return strong_; }
+  bool textures() const { return textures_; }
   std::uint32_t left_out() const { return left_out_; }
   const std::string& refused() const { return refused_; }  // why the clone must not be used; empty: it may be
 
@@ -177,7 +178,7 @@ class FunctionClone {
   std::map<std::uint32_t, Plan> heap_calls_; // likewise; slots_ has theirs
   std::string out_, refused_;
   std::uint32_t next_call_ = 0, left_out_ = 0;
-  bool strong_ = false;
+  bool strong_ = false, textures_ = false;
 };
 
 } // namespace deadheat::ptx

@@ -25,6 +25,7 @@ bool FunctionClone::texture_slot(std::uint32_t statement, Slot& slot, std::uint3
     return false;
   for (const Operand* gradient : t.gradient)
     if (gradient && words_in(gradient, t.coordinates) != t.coordinates) return false;
+  textures_ = true;
   slot.kind = Slot::Kind::texture;
   slot.form = t.form;
   slot.texel_site = texels->second;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "tracer/ptx/texture.h"
 
@@ -34,6 +35,42 @@ LevelLayout shown_level(const TextureDescriptor& d, unsigned level) {
 std::uint64_t array_bytes(const TextureDescriptor& d) {
   const LevelLayout last = level_layout(d, d.levels - 1);
   return last.address - d.base + last.slice * last.slices;
+}
+
+// cudaMalloc3DArray's page has the rules.
+void set_extent(TextureDescriptor& d, std::uint64_t width, std::uint64_t height, std::uint64_t depth) {
+  const bool slices_are_layers = d.layered || d.cubemap;
+  const auto slices = std::uint32_t(std::max<std::uint64_t>(depth, 1));
+  d.dimensions = std::uint8_t(!slices_are_layers && depth ? 3 : height ? 2 : 1);
+  d.width = std::uint32_t(width);
+  d.height = std::uint32_t(std::max<std::uint64_t>(height, 1));
+  d.depth = slices_are_layers ? 1 : slices;
+  d.layers = d.shown_layers = slices_are_layers ? slices : 1;
+}
+
+TextureDescriptor array_of_level(const TextureDescriptor& mipmapped, unsigned level) {
+  const LevelLayout at = level_layout(mipmapped, level);
+  TextureDescriptor d = mipmapped;
+  d.base = at.address;
+  d.width = at.width;
+  d.height = at.height;
+  d.depth = at.depth;
+  d.levels = d.shown_levels = 1;
+  d.mipmapped = false;
+  return d;
+}
+
+// They come in threes of 1, 2 and 4 channels.
+std::optional<TexelFormat> view_format(unsigned number) {
+  using Kind = ChannelKind;
+  constexpr TexelFormat formats[] = {{1, 8, Kind::unsigned_}, {1, 8, Kind::signed_},    {1, 16, Kind::unsigned_},
+                                     {1, 16, Kind::signed_},  {1, 32, Kind::unsigned_}, {1, 32, Kind::signed_},
+                                     {1, 16, Kind::float_},   {1, 32, Kind::float_}};
+  const unsigned n = number - 1;
+  if (n / 3 >= std::size(formats)) return std::nullopt;
+  TexelFormat format = formats[n / 3];
+  format.channels = std::uint8_t(1u << n % 3);
+  return format;
 }
 
 namespace {

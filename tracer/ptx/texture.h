@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "deadheat/ptx.h"
 
@@ -58,6 +59,11 @@ struct LevelLayout {
 LevelLayout level_layout(const TextureDescriptor& descriptor, unsigned level); // of the array
 LevelLayout shown_level(const TextureDescriptor& descriptor, unsigned level); // of what the object shows
 std::uint64_t array_bytes(const TextureDescriptor& descriptor); // of all levels
+// What an array is of that extent, as the program gave it; `layered` and `cubemap` say what its slices are.
+void set_extent(TextureDescriptor& array, std::uint64_t width, std::uint64_t height, std::uint64_t depth);
+TextureDescriptor array_of_level(const TextureDescriptor& mipmapped, unsigned level); // an array of its own, there
+// Of a resource view (cudaResourceViewFormat, CUresourceViewFormat); none: of compressed blocks.
+std::optional<TexelFormat> view_format(unsigned number);
 
 // ---- instructions
 
