@@ -36,8 +36,9 @@ def array_that_is_made_anew(case):
     records = case.records()
     assert not case.analysis()["races"]
     # Two arrays with addresses of their own, both freed.
-    arrays = re.findall(r"^allocate .*address 0x1[0-9a-f]{14}\b.*$", records, re.M)
-    assert len(arrays) == 2 and arrays[0] != arrays[1], arrays
+    arrays = re.findall(r"^allocate (\d+) device address (0x1[0-9a-f]{14}) ", records, re.M)
+    assert len(arrays) == 2 and arrays[0][1] != arrays[1][1], arrays
+    assert all(re.search(r"^free %s " % number, records, re.M) for number, _ in arrays), records[-3000:]
 
 
 @over_embedded

@@ -139,6 +139,35 @@ TEST(InstrumentTest, ElementsThatAreDroppedHaveRegisters) {
   EXPECT_NE(bytes.clone.find("{%h1, %do_e16_1, %h3, %h4}, [%do_s];"), std::string::npos) << bytes.clone;
 }
 
+// Textures and surfaces by their handles, with as many words as say which texels are meant; others are left out.
+TEST(InstrumentTest, TexturesAndSurfaces) {
+  const auto words = [](const std::string& instruction) {
+    const Made made = made_of(instruction);
+    EXPECT_EQ(made.instrumentation.kernels[0].left_out, 0u) << instruction;
+    EXPECT_TRUE(made.instrumentation.kernels[0].textures) << instruction;
+    EXPECT_EQ(made.slot().kind, Slot::Kind::texture) << instruction;
+    return (made.instrumentation.segments[0].bytes - segment_header_bytes - 256) / 128; // behind the handle
+  };
+  const std::string four = "{%r1, %r2, %r1, %r2}";
+  EXPECT_EQ(words("tex.1d.v4.s32.s32 " + four + ", [%d1, {%r1}];"), 1u);
+  EXPECT_EQ(words("tex.2d.v4.s32.f32 " + four + ", [%d1, {%r1, 0f3F800000}];"), 2u);
+  EXPECT_EQ(words("tex.a2d.v4.s32.f32 " + four + ", [%d1, " + four + "];"), 3u);
+  EXPECT_EQ(words("tex.level.cube.v4.s32.f32 " + four + ", [%d1, " + four + "], %r1;"), 4u);
+  EXPECT_EQ(words("tex.grad.2d.v4.s32.f32 " + four + ", [%d1, {%r1, %r2}], {%r1, %r2}, {%r1, %r2}, {1, -1};"), 8u);
+  EXPECT_EQ(words("tld4.r.2d.v4.s32.f32 " + four + ", [%d1, {%r1, %r2}];"), 2u);
+  EXPECT_EQ(words("suld.b.3d.v2.b32.trap {%r1, %r2}, [%d1, " + four + "];"), 3u);
+  EXPECT_EQ(words("sust.b.1d.v2.b32.trap [%d1, {%r1}], {%r1, %r2};"), 2u); // and a digest
+  EXPECT_EQ(words("sust.p.1d.v4.b32.trap [%d1, {%r1}], " + four + ";"), 5u); // and the values
+  for (const std::string& left : {"tex.2d.v4.s32.f32 " + four + ", [%d1, %d1, {%r1, %r2}];",
+                                  "tld4.r.cube.v4.s32.f32 " + four + ", [%d1, " + four + "];",
+                                  "tex.2d.v4.f32.f32 " + four + ", [%d1, {%r1, %r2}], %r1;",
+                                  std::string("sured.b.add.1d.u32.trap [%d1, {%r1}], %r2;")}) {
+    const Made made = made_of(left);
+    EXPECT_EQ(made.instrumentation.kernels[0].left_out, 1u) << left;
+    EXPECT_FALSE(made.instrumentation.kernels[0].textures) << left;
+  }
+}
+
 // From sm_100 on elements of a vector that is stored may be left out, and are not written then.
 TEST(InstrumentTest, StoresOfPartsOfVectorsAreLeftOut) {
   for (const std::string opcode : {"st.global.v8.b32", "st.relaxed.gpu.global.v8.b32"}) {
