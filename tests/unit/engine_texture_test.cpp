@@ -328,6 +328,25 @@ TEST(Textures, GatherGoesAroundFromTheLowerLeft) {
   EXPECT_EQ(a.value[3], 0u);
 }
 
+// A filter at the middle of a texel, or of a line of them, takes no others.
+TEST(Textures, WhatCountsForNothingIsNotRead) {
+  Texture t;
+  std::mt19937 random(7);
+  t.d.dimensions = 2;
+  t.d.width = t.d.height = 8;
+  t.d.format = {1, 32, ChannelKind::float_};
+  t.d.linear = true;
+  for (auto& m : t.d.address) m = AddressMode::clamp;
+  t.fill(random);
+  const LevelLayout l = level_layout(t.d, 0);
+  const TextureAccess middle = t.fetch({}, {2.5f, 1.5f, 0});
+  ASSERT_EQ(middle.count, 1u);
+  EXPECT_EQ(middle.texels[0].address, l.address + l.pitch + 2 * 4);
+  EXPECT_EQ(t.fetch({}, {3, 1.5f, 0}).count, 2u);
+  EXPECT_EQ(t.fetch({}, {2.5f, 2, 0}).count, 2u);
+  EXPECT_EQ(t.fetch({}, {3, 2, 0}).count, 4u);
+}
+
 TEST(Textures, WhatNobodyWroteIsUndefinedWhereItCounts) {
   TextureAccess a;
   a.descriptor.format = {1, 32, ChannelKind::float_};

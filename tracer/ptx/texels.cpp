@@ -196,8 +196,9 @@ struct Plan {
   Texels texels;
 };
 
+// What counts for nothing is not read: nobody can tell.
 void add_texel(Plan& p, const LevelLayout& l, std::int64_t x, std::int64_t y, std::int64_t slice, float weight) {
-  if (p.texels.count == most_texels) return;
+  if (weight == 0 || p.texels.count == most_texels) return;
   Texel& t = p.texels.at[p.texels.count++];
   t.weight = weight;
   if (x < 0 || y < 0 || slice < 0) return;
