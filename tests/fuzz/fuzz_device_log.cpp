@@ -2,6 +2,7 @@
 // segments' bytes, each behind two bytes that say which segment, block and warp it is of.
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ constexpr const char* text = R"(
   .reg .pred %p<3>;
   .reg .b32 %r<8>;
   .reg .b64 %rd<4>;
+  .reg .f32 %f<5>;
   .shared .align 4 .b8 tile[1024];
   ld.param.u64 %rd1, [p];
   mov.u32 %r1, %tid.x;
@@ -47,6 +49,12 @@ constexpr const char* text = R"(
   st.release.gpu.global.u32 [%rd1+8], %r4;
   @%p1 bra done;
   red.global.add.u32 [%rd1+12], 1;
+  tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f3, %f4}, {%f1, %f3}, {%r1, %r2};
+  tex.level.acube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %f1, %f2, %f3}], %f4;
+  tex.3d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%rd1, {%r1, %r2, %r3, %r3}];
+  tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];
+  @%p1 suld.b.a2d.v2.b32.clamp {%r1, %r2}, [%rd1, {%r1, %r2, %r3, %r3}];
+  sust.p.3d.v4.b32.zero [%rd1, {%r1, %r2, %r3, %r3}], {%r1, %r2, %r3, %r4};
 done:
   ret;
 }
@@ -66,6 +74,28 @@ struct Code {
   }
 };
 
+// Objects by small handles, of all kinds: instructions may be given one of another kind.
+std::shared_ptr<const device_log::TextureObjects::Live> objects() {
+  device_log::TextureObjects made;
+  for (std::uint64_t handle = 0; handle < 32; ++handle) {
+    ptx::TextureDescriptor d;
+    d.base = std::uint64_t(1) << 56;
+    d.format = {std::uint8_t(handle & 1 ? 4 : 1), std::uint8_t(handle & 2 ? 8 : 32), ptx::ChannelKind::signed_};
+    d.layered = handle & 4;
+    d.cubemap = handle & 8 && handle & 4;
+    d.mipmapped = d.linear_levels = handle & 8;
+    ptx::set_extent(d, 16, 16, handle & 4 ? 12 : handle & 16 ? 5 : 0);
+    d.levels = d.shown_levels = handle & 8 ? 4 : 1;
+    d.greatest_level = 9;
+    d.linear = d.seamless = d.normalized_coordinates = handle & 16;
+    for (auto& mode : d.address) mode = ptx::AddressMode(handle & 3);
+    made.made(nullptr, handle, false, d);
+    d.surface = true;
+    made.made(nullptr, handle, true, d);
+  }
+  return made.now(nullptr);
+}
+
 class Described final : public device_log::Output {
  public:
   void access(const trace::AccessView& access) override { (void)trace::describe(access); }
@@ -76,6 +106,7 @@ class Described final : public device_log::Output {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Code* const code = new Code;
+  static const auto textures = objects();
   if (size == 0) return 0;
   Described output;
   device_log::Shape shape;
@@ -86,6 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   shape.strong = data[0] & 1;
   shape.segments = &code->segments;
   shape.sites = &code->sites;
+  shape.textures = textures;
   device_log::LaunchLog log(shape, output);
   for (std::size_t at = 1; at + 2 <= size;) {
     device_log::SegmentHeader header;

@@ -6,6 +6,7 @@
 #include "deadheat/address.h"
 #include "deadheat/host_waits.h"
 #include "tracer/cupti/activity.h"
+#include "tracer/cupti/copy_ends.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/host_writes.h"
 #include "tracer/cupti/libraries.h"
@@ -17,9 +18,6 @@ namespace deadheat::cupti {
 namespace {
 
 using Direction = trace::Copy::Direction;
-
-std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
-trace::MemoryRange line(std::uint64_t address, std::uint64_t bytes) { return {address, bytes, bytes, 1, 1, bytes}; }
 
 enum class Where : std::uint8_t { pageable, pinned, device };
 
@@ -305,30 +303,6 @@ class BetweenDevices {
   std::vector<std::uint32_t> others_;
 };
 
-struct Side {
-  CUmemorytype type;
-  std::uint64_t host, device, pitch, height, x, y, z;
-  CUarray array;
-};
-int on_host(CUmemorytype type) { return type == CU_MEMORYTYPE_HOST ? 1 : type == CU_MEMORYTYPE_UNIFIED ? -1 : 0; }
-// Where nobody knows the array, its side is empty memory at 0.
-trace::MemoryRange range(Session& session, const Side& side, std::uint64_t width, std::uint64_t rows,
-                         std::uint64_t slices) {
-  if (side.type == CU_MEMORYTYPE_ARRAY) {
-    std::lock_guard hold(session.lock);
-    return range_of(session.arrays.find(side.array), side.x, side.y, side.z, width, rows, slices);
-  }
-  trace::MemoryRange out;
-  const std::uint64_t base = side.type == CU_MEMORYTYPE_HOST ? side.host : side.device;
-  out.pitch = side.pitch ? side.pitch : width;
-  out.slice = out.pitch * (side.height ? side.height : rows);
-  out.width = width;
-  out.height = rows;
-  out.depth = slices;
-  out.address = base + side.z * out.slice + side.y * out.pitch + side.x;
-  return out;
-}
-
 void plane(Call& call, const CUDA_MEMCPY2D* c, CUstream handle) {
   if (!c) return;
   const Side to{c->dstMemoryType, number(c->dstHost), c->dstDevice, c->dstPitch, 0, c->dstXInBytes, c->dstY, 0,
@@ -341,18 +315,6 @@ void plane(Call& call, const CUDA_MEMCPY2D* c, CUstream handle) {
                  on_host(c->srcMemoryType), handle);
 }
 
-// Copy: CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER, whose contexts its addresses tell, too.
-template <typename Copy>
-Side destination_of(const Copy& c) {
-  return {c.dstMemoryType, number(c.dstHost), c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
-          c.dstZ,          c.dstArray};
-}
-template <typename Copy>
-Side source_of(const Copy& c) {
-  return {c.srcMemoryType, number(c.srcHost), c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
-          c.srcZ,          c.srcArray};
-}
-
 using Submit = void (*)(Call&, const trace::MemoryRange&, const trace::MemoryRange&, int, int, CUstream);
 // Between devices, calls return at once.
 template <typename Copy>
@@ -363,23 +325,6 @@ void volume(Call& call, const Copy* c, CUstream handle) {
   submit(call, range(session, destination_of(*c), c->WidthInBytes, c->Height, c->Depth),
          range(session, source_of(*c), c->WidthInBytes, c->Height, c->Depth), on_host(c->dstMemoryType),
          on_host(c->srcMemoryType), handle);
-}
-
-// Of elements of an array; 1 where there is none: those of memory are bytes.
-std::uint64_t element_bytes(const CUmemcpy3DOperand& operand) {
-  CUDA_ARRAY3D_DESCRIPTOR array{};
-  if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY || !driver().cuArray3DGetDescriptor_v2 ||
-      driver().cuArray3DGetDescriptor_v2(&array, operand.op.array.array) != CUDA_SUCCESS) {
-    return 1;
-  }
-  switch (array.Format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return array.NumChannels;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4 * std::uint64_t(array.NumChannels);
-    default: return 2 * std::uint64_t(array.NumChannels);
-  }
 }
 
 // CUDA driver API, cuMemcpy3DBatchAsync: rows and layers of memory are as long as those that are copied where it does
@@ -417,12 +362,6 @@ void lines(Call& call, const P& p) {
                p.numAttrs ? p.attrs[entry].srcAccessOrder : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
   }
   batch.submit();
-}
-
-// A line of an array of one dimension (CUDA driver API, cuMemcpyAtoH).
-trace::MemoryRange line(Session& session, CUarray array, std::uint64_t offset, std::uint64_t bytes) {
-  std::lock_guard hold(session.lock);
-  return range_of(session.arrays.find(array), offset, 0, 0, bytes, 1, 1);
 }
 
 void set(Call& call, std::uint64_t address, std::uint64_t pitch, std::uint32_t value, std::uint8_t element,
