@@ -1,5 +1,6 @@
 // Fuzz target: what instrumented kernels wrote. A kernel that tramples over memory tramples over this too. The input is
 // segments' bytes, each behind two bytes that say which segment, block and warp it is of.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -96,6 +97,17 @@ std::shared_ptr<const device_log::TextureObjects::Live> objects() {
   return made.now(nullptr);
 }
 
+// Of any handle that is in a segment, one of these.
+void name_objects(const ptx::Segment& of, std::vector<std::uint8_t>& segment) {
+  for (const ptx::Slot& slot : of.slots) {
+    for (std::uint32_t lane = 0; slot.kind == ptx::Slot::Kind::texture && lane < 32; ++lane) {
+      std::uint8_t* const handle = segment.data() + slot.address + 8 * lane;
+      *handle &= 31;
+      std::fill(handle + 1, handle + 8, 0);
+    }
+  }
+}
+
 class Described final : public device_log::Output {
  public:
   void access(const trace::AccessView& access) override { (void)trace::describe(access); }
@@ -132,6 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::memcpy(segment.data(), &header, sizeof header);
     std::memcpy(segment.data() + sizeof header, data + at, given);
     at += given;
+    if (header.segment < code->segments.size()) name_objects(code->segments[header.segment], segment);
     (void)device_log::exits(header.segment < code->segments.size() ? code->segments[header.segment] : ptx::Segment{},
                             code->sites, segment.data());
     log.segment(segment.data());

@@ -49,7 +49,7 @@ RecordedLaunch::RecordedLaunch(Session& session, const device_log::Shape& shape)
     in_window_ = window->open();
     touched_ = window->touched();
     if (in_window_ && shape.uses_textures)
-      window->spoil("a kernel that uses textures or surfaces was launched, which a run without the GPU has not");
+      window->spoil("a kernel that uses textures or surfaces was launched, whose objects are not kept");
   }
 }
 
@@ -148,8 +148,7 @@ void RecordedLaunch::end() {
   missing("copies by tensor maps that were not seen being made: their accesses are missing",
           writing_->log.unknown_maps());
   missing(
-      "fetches and accesses by texture or surface objects that were not seen being made, or are of formats that are "
-      "not followed, are missing",
+      "accesses by texture or surface objects that were not seen being made, or of formats not followed, are missing",
       writing_->log.unknown_objects());
   missing("copies by tensor maps of interleaved layouts: their accesses to global memory are missing",
           writing_->log.unplaced());

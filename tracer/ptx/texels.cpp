@@ -155,6 +155,7 @@ Levels levels_at(const TextureDescriptor& d, float lod) {
   if (!d.mipmapped) return result;
   if (std::isnan(lod)) lod = 0;
   lod = std::clamp(lod + d.bias, d.least_level, std::max(d.least_level, d.greatest_level));
+  if (std::isnan(lod)) lod = 0; // an object may have been given such numbers, too
   lod = std::clamp(lod, 0.0f, float(d.shown_levels - 1));
   if (!d.linear_levels) {
     result.level[0] = std::min(d.shown_levels - 1, unsigned(std::floor(lod + 0.5f)));
