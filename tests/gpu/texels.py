@@ -50,7 +50,8 @@ def accesses(trace):
             order = sorted(range(len(begins)), key=begins.__getitem__)
             by_address = [begins[n] for n in order]
             of_texture = re.match(r"tex|tld4|suld|sust", sites[site])
-            for lane, touched in zip(lanes, match.group(6).split(), strict=True):
+            places = re.sub(r" (?:read|wrote|order) \S+", "", match.group(6))  # of atomic operations
+            for lane, touched in zip(lanes, places.split(), strict=True):
                 address, _, digest = touched.partition("#")
                 at = bisect.bisect_right(by_address, int(address, 16)) - 1
                 place = order[at], int(address, 16) - by_address[at]

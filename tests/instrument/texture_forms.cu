@@ -72,6 +72,13 @@ __global__ void written_out(cudaTextureObject_t one, cudaTextureObject_t other, 
   out[next_place(&at)] = float(bits & 1023);
 }
 
+// Between operations that are put in order.
+__global__ void counted(cudaTextureObject_t memory, int* counts, float* out) {
+  const int before = atomicAdd(&counts[threadIdx.x], 1);
+  out[threadIdx.x] = tex1Dfetch<float>(memory, before + int(threadIdx.x));
+  atomicAdd(&counts[threadIdx.x], 1);
+}
+
 template <typename T>
 __global__ void copy_surface(cudaSurfaceObject_t from, cudaSurfaceObject_t to) {
   const int x = threadIdx.x % width, y = threadIdx.x / width;
@@ -157,6 +164,8 @@ int main() {
                             texture(over(line), mode, linear), texture(over(image), mode, linear),
                             texture(over(space), mode, linear), texture(over(lines), mode, linear),
                             texture(over(images), mode, linear), out);
+
+  counted<<<1, threads>>>(texture(line_of_memory, cudaAddressModeClamp, false), zeros<int>(threads), out);
 
   cudaMipmappedArray_t pyramid;
   CHECK(cudaMallocMipmappedArray(&pyramid, &one, make_cudaExtent(32, 32, 0), 4));

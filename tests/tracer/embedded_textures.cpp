@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <vector>
 
 #include "tests/embedded_operations.h"
@@ -18,7 +17,6 @@
 #include "tracer/ptx/texture.h"
 
 using namespace deadheat;
-using deadheat::test::number;
 using embedded::lock;
 using embedded::the_device;
 
