@@ -376,7 +376,9 @@ class Causality {
     struct Fence { // lanes that knew the same
       std::uint32_t warp = 0, mask = 0;
       Stamp stamp = 0;
-      ClockPointer own, base; // own_of() each; what each of them knew, and of one lane alone all before its fence
+      ClockPointer own; // own_of() each
+      ReleasedPointer before; // of one of them, where nobody has asked what they knew
+      ClockPointer base; // else that
     };
     struct Read {
       ThreadKey thread;
@@ -400,6 +402,15 @@ class Causality {
     ClockPointer answer, added;
     ChainPointer added_to; // to which `added` was added last
     std::vector<Read> reads;
+
+    bool empty() const { return !before && fences.empty(); } // no write is behind a fence
+    void clear() {
+      before = answer = added = nullptr;
+      fences.clear();
+      reads.clear();
+      asked.reset();
+      added_to = nullptr;
+    }
   };
   struct Block {
     Stamp barrier = 0; // of the last full barrier
@@ -421,7 +432,7 @@ class Causality {
     std::vector<Location> locations; // in its shared memory
     std::array<std::unique_ptr<FenceOrder>, reaches> fence_orders; // by Reach; null: nothing to know
     bool has_fence_orders() const {
-      return std::any_of(fence_orders.begin(), fence_orders.end(), [](const auto& of) { return of != nullptr; });
+      return std::any_of(fence_orders.begin(), fence_orders.end(), [](const auto& of) { return of && !of->empty(); });
     }
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
   };
@@ -533,8 +544,8 @@ class Causality {
   static FenceOrder& fence_order(Block& block, Reach reach);
   bool has_reach(ThreadKey thread, Scope scope, Reach reach) const;
   FenceGroup fence_group(ThreadKey thread, Reach reach) const;
-  void fence_precedes(ThreadKey thread, Scope scope, const Released& before, Stamp now);
-  void fence_precedes(ThreadKey thread, Reach reach, const Released& before, Stamp now);
+  void fence_precedes(ThreadKey thread, Scope scope, const ReleasedPointer& before, Stamp now);
+  void fence_precedes(ThreadKey thread, Reach reach, const ReleasedPointer& before, Stamp now);
   void fence_follows(ThreadKey thread, Scope scope, Stamp now);
   void fence_follows(ThreadKey thread, Reach reach, Stamp now);
   void fence_observed(ThreadKey reader, const ChainPointer& chain, std::size_t count, Stamp now);
@@ -543,7 +554,8 @@ class Causality {
   void fences_meet(OperationIndex operation, std::uint32_t index, FenceOrder& order);
   ClockPointer before_fences(ThreadKey writer, FenceOrder& order);
   template <typename LanesOf, typename IsBefore>
-  ClockPointer joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of, IsBefore&& is_before) const;
+  ClockPointer joined(FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of, IsBefore&& is_before) const;
+  static const ClockPointer& base_of(FenceOrder::Fence& fence);
   void add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, std::uint32_t lanes,
                    std::vector<ClockEntry>& entries) const;
   void add_fenced(const ChainPointer& chain, ThreadKey writer);

@@ -62,12 +62,12 @@ FenceGroup Causality::fence_group(ThreadKey key, Reach reach) const {
 
 // ---- the fence that comes first
 
-void Causality::fence_precedes(ThreadKey key, Scope scope, const Released& before, Stamp now) {
+void Causality::fence_precedes(ThreadKey key, Scope scope, const ReleasedPointer& before, Stamp now) {
   for (const Reach reach : all_reaches)
     if (has_reach(key, scope, reach)) fence_precedes(key, reach, before, now);
 }
 
-void Causality::fence_precedes(ThreadKey key, Reach reach, const Released& before, Stamp now) {
+void Causality::fence_precedes(ThreadKey key, Reach reach, const ReleasedPointer& before, Stamp now) {
   Block& of = block(key);
   FenceOrder& order = fence_order(of, reach);
   auto& fences = order.fences;
@@ -76,14 +76,22 @@ void Causality::fence_precedes(ThreadKey key, Reach reach, const Released& befor
   const std::uint32_t lane = 1u << (key.thread() & 31);
   for (auto at = fences.rbegin(); at != fences.rend() && at->stamp == now && at->warp == key.warp(); ++at) {
     if (at->own != own) continue;
-    if (std::has_single_bit(at->mask))
-      at->base = Clock::with(known(key), {{key.block_bits(), whole_block, of.barrier},
-                                          {key.block_bits(), warp_group(key.warp()), of.warps[key.warp()]}});
     at->mask |= lane;
     return;
   }
   if (fences.size() >= most_fences) fences.erase(fences.begin(), fences.begin() + most_fences / 2);
-  fences.push_back({key.warp(), lane, now, own, before.clock()});
+  fences.push_back({key.warp(), lane, now, own, before, nullptr});
+}
+
+// What each of its lanes knew.
+const ClockPointer& Causality::base_of(FenceOrder::Fence& fence) {
+  if (const Released* before = fence.before.get()) {
+    const std::uint64_t block = before->thread.block_bits();
+    fence.base = Clock::with(before->known,
+                             {{block, whole_block, before->block}, {block, warp_group(fence.warp), before->warp}});
+    fence.before = nullptr;
+  }
+  return fence.base;
 }
 
 // What came before a fence of these lanes.
@@ -106,12 +114,13 @@ void Causality::add_entries(const FenceOrder::Fence& fence, ThreadKey of_block, 
 // up to its fence is all that it knew then, so that the latest ones stand for most of the earlier ones; those that knew
 // the same share a clock.
 template <typename LanesOf, typename IsBefore>
-ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of,
-                               IsBefore&& is_before) const {
+ClockPointer Causality::joined(FenceOrder& order, ThreadKey of_block, LanesOf&& lanes_of, IsBefore&& is_before) const {
   ClockPointer all = order.before;
-  const auto& fences = order.fences;
+  auto& fences = order.fences;
   const auto lanes_to_add = [&](const FenceOrder::Fence& fence) {
     std::uint32_t lanes = fence.mask & lanes_of(fence);
+    if (!lanes || (all && all->seen_warp({of_block.operation(), of_block.block(), fence.warp * 32}) >= fence.stamp))
+      return 0u;
     for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
       const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
       const ThreadKey key(of_block.operation(), of_block.block(), fence.warp * 32 + lane);
@@ -119,15 +128,23 @@ ClockPointer Causality::joined(const FenceOrder& order, ThreadKey of_block, Lane
     }
     return lanes;
   };
-  for (auto at = fences.rbegin(); at != fences.rend();) {
-    const ClockPointer& base = at->base;
-    std::vector<ClockEntry> entries;
-    do {
-      if (const std::uint32_t lanes = lanes_to_add(*at)) add_entries(*at, of_block, lanes, entries);
-      ++at;
-    } while (at != fences.rend() && (at->base == base || (base && at->base && *at->base == *base)));
-    if (!entries.empty()) all = Clock::join(all, Clock::with(base, std::move(entries)));
+  ClockPointer base; // of the entries
+  std::vector<ClockEntry> entries;
+  const auto join = [&] {
+    if (!entries.empty()) all = Clock::join(all, Clock::with(base, std::exchange(entries, {})));
+  };
+  for (auto at = fences.rbegin(); at != fences.rend(); ++at) {
+    std::uint32_t lanes = lanes_to_add(*at);
+    if (!lanes) continue;
+    const ClockPointer& its = base_of(*at);
+    if (its != base && !(its && base && *its == *base)) {
+      join();
+      base = its;
+      lanes = lanes_to_add(*at);
+    }
+    if (lanes) add_entries(*at, of_block, lanes, entries);
   }
+  join();
   return all;
 }
 
@@ -160,6 +177,7 @@ void Causality::add_fenced(const ChainPointer& chain, ThreadKey writer, Reach re
   const Block* of = find_block(writer);
   if (!of || !of->fence_orders[std::size_t(reach)]) return;
   FenceOrder& order = *of->fence_orders[std::size_t(reach)];
+  if (order.empty()) return;
   const ClockPointer before = before_fences(writer, order);
   if (!before) return;
   if (order.added == before && order.added_to == chain) return; // while it polls
@@ -220,9 +238,14 @@ void Causality::fence_follows(ThreadKey key, Reach reach, Stamp now) {
 // ---- a barrier of the whole block: what was before it all know
 
 void Causality::fences_meet(OperationIndex operation, std::uint32_t index, Block& block) {
-  block.fence_orders[std::size_t(Reach::block)] = nullptr; // of fences before a barrier all that meet know
-  for (const auto& order : block.fence_orders)
-    if (order) fences_meet(operation, index, *order);
+  for (std::size_t reach = 0; reach < reaches; ++reach) {
+    if (!block.fence_orders[reach]) continue;
+    FenceOrder& order = *block.fence_orders[reach];
+    if (Reach(reach) == Reach::block)
+      order.clear(); // of fences before a barrier all that meet know
+    else
+      fences_meet(operation, index, order);
+  }
 }
 
 void Causality::fences_meet(OperationIndex operation, std::uint32_t index, FenceOrder& order) {

@@ -179,7 +179,7 @@ void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, 
   if (is_release(ordering)) {
     const ReleasedPointer before = snapshot(key, now);
     release(thread(key).released, scope, before);
-    if (ordering == Ordering::sc && !rules_.fence_sc_order) fence_precedes(key, scope, *before, now);
+    if (ordering == Ordering::sc && !rules_.fence_sc_order) fence_precedes(key, scope, before, now);
     synced(key, now);
   }
 }
