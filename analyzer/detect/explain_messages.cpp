@@ -233,11 +233,13 @@ bool Explainer::by_another_block(const Case& entry) const {
 
 // That which lacks least is the one that was meant; of several, one that is looked for, and the two threads' own.
 Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
+  const bool one_block = entry.race->first.thread.block_bits() == entry.race->second.thread.block_bits();
   Shortfall least;
   for (std::size_t n = entry.messages.size(); n-- > 0;) {
     if (!entry.messages[n] || by_chance(*entry.race, *entry.messages[n])) continue;
-    // By a counter of all, where the second waits for another block: that one tells it.
-    if (by_another_block(entry) && !deliberate(*entry.messages[n])) continue;
+    // By a counter of all, where the second waits for another block: that one tells it. Lanes that pass values on
+    // through volatile memory, without waiting for any, have no flags among them.
+    if ((one_block || by_another_block(entry)) && !deliberate(*entry.messages[n])) continue;
     std::vector<Lack> lacks = shortcomings(*entry.race, *entry.messages[n]);
     // Nothing: it came too late, or from a write that another overwrote.
     if (lacks.empty()) continue;
@@ -293,8 +295,9 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
   const FoundRace& race = *entry.race;
   const bool blocks_differ = apart(race.first.thread, race.second.thread) != Apart::no;
   auto flag_at = [&](const char* writer, const Message& message, const char* reader) {
-    return std::string("the block of the ") + writer + " writes at " + place(message.write.use.mark) +
-           " what the block of the " + reader + " reads at " + place(message.read.mark);
+    const std::string of_block = "the block of the ";
+    return (blocks_differ ? of_block + writer : "their block") + " writes at " + place(message.write.use.mark) +
+           " what " + (blocks_differ ? of_block + reader : "it") + " reads at " + place(message.read.mark);
   };
   if (Shortfall found = shortfall(entry); found.message) {
     found.lacks.front().words = flag_at("first", *found.message, "second") + ", but " + found.lacks.front().words;

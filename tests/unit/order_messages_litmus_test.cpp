@@ -78,5 +78,30 @@ TEST(LitmusMessages, OnlyOneThreadWaits) { // and no barrier behind its wait
        "but the first access comes before that read");
 }
 
+TEST(LitmusMessages, LanesThatSumThroughVolatileMemoryPassNone) {
+  const std::string why = Litmus()
+                              .write(t0, x, vol, sys)
+                              .write(same_warp, y, vol, sys)
+                              .read(same_block, y, vol, sys)
+                              .read(same_block, x, vol, sys)
+                              .why();
+  says(why, "volatile makes an access happen, it orders nothing");
+  not_says(why, "writes at");
+  not_says(why, "__threadfence");
+}
+
+TEST(LitmusMessages, WithinABlockTheyAreItsOwn) {
+  const std::string why = Litmus()
+                              .write(t0, x)
+                              .fence(same_warp)
+                              .write(same_warp, y, relaxed, cta)
+                              .read(same_block, y, acquire, cta)
+                              .read(same_block, x)
+                              .why();
+  says(why, "their block writes at");
+  says(why, "but another thread than that of the first access writes it, and no barrier of its block comes before");
+  not_says(why, "the block of the");
+}
+
 } // namespace
 } // namespace deadheat::test
