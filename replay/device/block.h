@@ -117,6 +117,7 @@ struct AsyncQueue { // of one thread
 struct MbarrierState {
   std::uint32_t phase = 0; // from 0, where the object has but its low bits
   std::uint64_t bits = 0;
+  std::vector<std::uint32_t> next; // by the block's threads: the phase behind the last whose end it has seen
 };
 
 struct Block;
@@ -148,6 +149,7 @@ struct Block {
   std::uint32_t ready_warps = 0, used_barriers = 0;
   bool named = false; // a hold names one of its threads
   std::uint32_t made_way = 0; // how often it let other blocks go on behind a ticket that it took
+  std::uint32_t used_up = 0; // how often a warp used up its turns while others of the block waited for a value
   engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;

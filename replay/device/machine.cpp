@@ -398,9 +398,14 @@ bool Machine::run_block(Block& block) {
   for (;;) {
     std::uint64_t before = progress_;
     for (std::uint32_t todo = block.ready_warps; todo; todo &= todo - 1) {
-      run_warp(block, std::uint32_t(__builtin_ctz(todo)));
+      const std::uint32_t warp = std::uint32_t(__builtin_ctz(todo));
+      run_warp(block, warp);
       if (detour_ || fault_ || std::exchange(makes_way_, false)) [[unlikely]]
         return false;
+      if (block.ready_warps >> warp & 1 || block.warps[warp].yielded) {
+        used_up_its_turns(block);
+        if (detour_ || fault_) return false;
+      }
     }
     if (block.live == 0) return over(block); // copies may be held back
     for (std::uint32_t w = 0; w < block.warps_count; ++w) {

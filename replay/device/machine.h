@@ -215,6 +215,7 @@ class Machine {
   void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   bool makes_way(Block& block, std::uint32_t site);
   void show_changes();
+  void used_up_its_turns(Block& block);
   void look_again(Block& block, std::uint32_t warp);
   void run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane);
   void arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
@@ -256,7 +257,8 @@ class Machine {
                        std::uint32_t count, std::int64_t bytes);
   void say_mbarrier(const Block& block, const engine::ThreadContext& thread, const SharedPlace& at, std::uint32_t site,
                     trace::Mbarrier::What what, std::uint32_t count, std::uint32_t phase);
-  std::string mbarrier_text(const engine::ThreadContext& thread) const; // what a waiter waits for
+  std::string mbarrier_text(const engine::ThreadContext& thread, bool parity) const; // what a waiter waits for
+  static std::string missed_text(const MbarrierState& object, const engine::ThreadContext& thread);
   // bulk_copies.cpp
   void bulk_copy(engine::ThreadContext& thread, std::uint32_t site);
   bool bulk_legal(Block& block, engine::ThreadContext& thread, std::uint32_t site, std::uint64_t address,

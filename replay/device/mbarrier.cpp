@@ -67,7 +67,7 @@ std::uint64_t Machine::mbarrier(ThreadContext& thread, std::uint32_t site, std::
         sync_error(block, thread, "mbarrier.init of an object in use: mbarrier.inval ends its use");
       MbarrierBits bits;
       bits.expected = bits.pending = count & MbarrierBits::most_arrivals;
-      MbarrierState& state = at.block->mbarriers[at.offset] = {0, bits.pack()};
+      MbarrierState& state = at.block->mbarriers[at.offset] = {0, bits.pack(), {}};
       std::memcpy(at.bytes(), &state.bits, 8);
       shared_written(*at.block, at.offset, 8);
       ++progress_;
@@ -157,15 +157,18 @@ std::uint64_t Machine::mbarrier_test(Block& block, ThreadContext& thread, const 
   constexpr std::uint64_t no = 0, yes = 1, suspend = 2;
   std::uint64_t bits = 0;
   std::memcpy(&bits, at.bytes(), 8); // what is awaited to change, whether it is an object or not
-  if (const MbarrierState* object = mbarrier_object(block, thread, at, "a wait")) {
+  if (MbarrierState* object = mbarrier_object(block, thread, at, "a wait")) {
     const std::uint32_t now = MbarrierBits::unpack(bits).phase;
     const bool parity = has(what, MbarrierOp::parity);
     const std::uint32_t asked = parity ? std::uint32_t(operand & 1) : MbarrierBits::unpack(operand).phase;
     if (parity ? (now & 1) != asked : now != asked) {
       const std::uint32_t ago = parity ? 1 : (now - asked) & 7;
       // A fresh object passes for one whose phase -1 is complete: that orders nothing.
-      if (object->phase >= ago)
+      if (object->phase >= ago) {
+        if (object->next.empty()) object->next.resize(block.threads_count);
+        object->next[thread.linear] = object->phase - ago + 1;
         say_mbarrier(block, thread, at, thread.pending_site, What::test, 0, object->phase - ago);
+      }
       thread.spin_site = ~0u;
       return yes;
     }
@@ -179,7 +182,18 @@ std::uint64_t Machine::mbarrier_test(Block& block, ThreadContext& thread, const 
   return has(what, MbarrierOp::blocking) || (looked && has(what, MbarrierOp::in_loop)) ? suspend : no;
 }
 
-std::string Machine::mbarrier_text(const ThreadContext& thread) const {
+// Who waits by parity takes the phase after next for the one that it missed, and waits for its end.
+std::string Machine::missed_text(const MbarrierState& object, const ThreadContext& thread) {
+  const std::uint32_t next = object.next.empty() ? 0 : object.next[thread.linear];
+  if (next >= object.phase) return {};
+  const bool looks_the_same = (object.phase - next) % 2 == 0;
+  return " (phase " + std::to_string(next) + " is over, and the thread has not seen that: " +
+         (looks_the_same
+              ? "it has the same parity, and nothing keeps those that arrive from going on before it has looked)"
+              : "it waits with the parity of the one behind it)");
+}
+
+std::string Machine::mbarrier_text(const ThreadContext& thread, bool parity) const {
   const SharedPlace at = shared_place(*static_cast<Block*>(thread.block->block), thread.pending_address, 8);
   if (!at.block) return {};
   char place[64];
@@ -192,7 +206,7 @@ std::string Machine::mbarrier_text(const ThreadContext& thread) const {
           std::to_string(bits.expected);
   if (bits.bytes > 0) text += " and " + number(std::uint64_t(bits.bytes), "byte");
   if (bits.bytes < 0) text += " and to be told of " + number(std::uint64_t(-bits.bytes), "byte") + " that have come";
-  return text;
+  return text + (parity ? missed_text(found->second, thread) : "");
 }
 
 } // namespace deadheat::device

@@ -21,6 +21,7 @@ namespace {
 // Strong operations in loops that a thread may perform before others of its block get their turn.
 constexpr std::int64_t plain_quantum = 1024;
 constexpr std::uint32_t turns_of_a_warp = 1024;
+constexpr std::uint32_t slices_between_looks = 17; // of warps that use up their turns while others wait; odd: phases
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
 constexpr std::uint32_t no_site = ~std::uint32_t(0);
 
@@ -85,7 +86,9 @@ bool is_reached(const Block& block, const Barrier& barrier) {
 void Machine::run_warp(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
   const engine::Mode& mode = block.launch->request.mode;
-  std::int64_t quantum = mode.record || mode.control ? no_quantum : plain_quantum;
+  // One turn less each time that the others look: else they may find the same phase of an mbarrier every time.
+  const std::uint32_t fewer = std::min(block.used_up / slices_between_looks, turns_of_a_warp - 1);
+  std::int64_t quantum = mode.record || mode.control ? no_quantum : plain_quantum - fewer;
   if (mode.control && options_.budget) quantum = std::int64_t(options_.budget);
   std::uint32_t performed = no_site; // since others could look
   for (std::uint32_t turns = 0;;) {
@@ -100,7 +103,7 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
     if (state.ready) continue;
     if (const std::uint32_t site = std::exchange(performed, no_site); site != no_site && makes_way(block, site)) return;
     if (state.visible) {
-      if (++turns > turns_of_a_warp || over_budget())
+      if (++turns > turns_of_a_warp - fewer || over_budget())
         return; // its bit of ready_warps stays: it goes on at its next turn
       performed = perform_visible(block, warp);
       continue;
@@ -109,6 +112,21 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
     break;
   }
   block.ready_warps &= ~(1u << warp);
+}
+
+// Warps that go on and on may do so until those go on that wait for them. These look as soon as a strong write is
+// performed (waiting.cpp), but at mbarriers only when nobody else goes on: here they do in between.
+void Machine::used_up_its_turns(Block& block) {
+  const auto waits = [](const WarpState& state) { return state.parked != 0; };
+  if (std::none_of(block.warps.begin(), block.warps.begin() + block.warps_count, waits)) return;
+  if (++block.used_up % slices_between_looks) return;
+  for (std::uint32_t w = 0; w < block.warps_count; ++w) {
+    std::uint64_t woken = 0;
+    for (std::uint32_t m = block.warps[w].parked; m; m &= m - 1)
+      woken += wake_if_changed(block, w * warp_lanes + std::uint32_t(__builtin_ctz(m)));
+    if (woken) run_warp(block, w);
+    if (detour_ || fault_) return;
+  }
 }
 
 void Machine::run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane) {

@@ -28,7 +28,7 @@ std::string Machine::standing(const Launch& launch, const Block& block, std::uin
   const Site& site = sites[t.pending_site];
   text += " at " + site.opcode;
   if (!site.source.empty()) text += " " + site.source[0].file + ":" + std::to_string(site.source[0].line);
-  if (site.kind == SiteKind::mbarrier) text += mbarrier_text(t);
+  if (site.kind == SiteKind::mbarrier) text += mbarrier_text(t, site.opcode.find(".parity") != std::string::npos);
   return text;
 }
 

@@ -177,6 +177,20 @@ TEST_P(Ptx, WrongUseOfMbarriers) {
       {"mbarrier.init.shared::cta.b64 [%r20], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 64;\n$w:\n"
        "mbarrier.test_wait.parity.shared::cta.b64 %p0, [%r20], 0;\n@!%p0 bra $w;",
        "waits for 0 arrivals of 1 and 64 bytes", true},
+      // Two phases are over before the thread looks; or one, and it waits with the next one's parity.
+      {"mbarrier.init.shared::cta.b64 [%r20], 1;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n"
+       "mbarrier.arrive.shared::cta.b64 _, [%r20];\n$w:\n"
+       "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r20], 0;\n@!%p0 bra $w;",
+       "phase 2 waits for 1 arrival of 1 (phase 0 is over, and the thread has not seen that: it has the same parity",
+       true},
+      {"mbarrier.init.shared::cta.b64 [%r20], 1;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n"
+       "mbarrier.test_wait.parity.shared::cta.b64 %p0, [%r20], 0;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n$w:\n"
+       "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r20], 0;\n@!%p0 bra $w;",
+       "(phase 1 is over, and the thread has not seen that: it waits with the parity of the one behind it)", true},
+      {"mbarrier.init.shared::cta.b64 [%r20], 1;\nmbarrier.arrive.shared::cta.b64 _, [%r20];\n"
+       "mbarrier.test_wait.parity.shared::cta.b64 %p0, [%r20], 0;\n$w:\n"
+       "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r20], 1;\n@!%p0 bra $w;",
+       "phase 1 waits for 1 arrival of 1, which still reads", true},
   };
   for (const Misuse& misuse : table) {
     PtxRig rig(kernel("k", misuse.body), GetParam());
@@ -197,6 +211,24 @@ TEST_P(Ptx, WrongUseOfMbarriers) {
       EXPECT_EQ(errors[0].find('\n'), std::string::npos);
     }
   }
+}
+
+// A warp that arrives again and again, until another says stop which waits for every second phase of these: by a plain
+// write, so that nothing but the phases tells that there is something to see.
+TEST(PtxMbarriers, WhoArrivesForEverLetsThoseLookWhoWait) {
+  PtxRig rig(kernel("k",
+                    "mov.u32 %r31, %tid.x;\nsetp.eq.u32 %p0, %r31, 0;\n@!%p0 bra $ready;\n"
+                    "mbarrier.init.shared::cta.b64 [%r20], 32;\nst.shared.u32 [%r20+16], 0;\n$ready:\nbar.sync 0;\n"
+                    "setp.lt.u32 %p0, %r31, 32;\n@!%p0 bra $others;\nsetp.eq.u32 %p0, %r31, 0;\n@!%p0 bra $end;\n"
+                    "mov.u32 %r1, 0;\n$wait:\n"
+                    "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r20], %r1;\n@!%p1 bra $wait;\n"
+                    "xor.b32 %r1, %r1, 1;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $wait;\n"
+                    "st.shared.u32 [%r20+16], 1;\nbra $end;\n"
+                    "$others:\nmbarrier.arrive.shared::cta.b64 _, [%r20];\nld.shared.u32 %r0, [%r20+16];\n"
+                    "setp.eq.u32 %p1, %r0, 0;\n@%p1 bra $others;\n$end:"),
+             2);
+  rig.launch("k", 1, 64, {rig.alloc(64), 0});
+  EXPECT_EQ(rig.sync(), Progress::done);
 }
 
 // Who waits at what was an object once, and whose bits still tell of a phase, hangs.
