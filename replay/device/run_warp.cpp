@@ -21,7 +21,8 @@ namespace {
 // Strong operations in loops that a thread may perform before others of its block get their turn.
 constexpr std::int64_t plain_quantum = 1024;
 constexpr std::uint32_t turns_of_a_warp = 1024;
-constexpr std::uint32_t slices_between_looks = 17; // of warps that use up their turns while others wait; odd: phases
+// Of warps that use up their turns while others of the block wait; odd, as an mbarrier's phases alternate.
+constexpr std::uint32_t slices_between_looks = 17;
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
 constexpr std::uint32_t no_site = ~std::uint32_t(0);
 
