@@ -235,7 +235,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   block.mbarriers.clear();
   block.cluster = nullptr;
   block.triggered = false;
-  block.made_way = 0;
+  block.made_way = block.used_up = 0;
   block.watched.clear();
   block.named = holds_ && launch.named && holds_->names(launch.request.launch, block.index);
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
