@@ -78,18 +78,6 @@ TEST(LitmusMessages, OnlyOneThreadWaits) { // and no barrier behind its wait
        "but the first access comes before that read");
 }
 
-TEST(LitmusMessages, LanesThatSumThroughVolatileMemoryPassNone) {
-  const std::string why = Litmus()
-                              .write(t0, x, vol, sys)
-                              .write(same_warp, y, vol, sys)
-                              .read(same_block, y, vol, sys)
-                              .read(same_block, x, vol, sys)
-                              .why();
-  says(why, "volatile makes an access happen, it orders nothing");
-  not_says(why, "writes at");
-  not_says(why, "__threadfence");
-}
-
 TEST(LitmusMessages, WithinABlockTheyAreItsOwn) {
   const std::string why = Litmus()
                               .write(t0, x)
