@@ -60,7 +60,7 @@ struct DeviceOptions {
   std::uint64_t seed = 0;
   Profile profile;
   bool live = true;              // a host process is behind it: copies touch host memory
-  bool helped = false;           // where it stands still, a host thread may help: nobody is made to go on
+  bool helped = false;           // as others_may_help() says, from the beginning
   bool unwritten = false;    // follow bytes that nobody wrote, where accesses are recorded and checked
   bool check = true;             // addresses are checked
   bool record_accesses = true;   // default for launches; record_launch refines it
@@ -168,6 +168,9 @@ class Device {
   virtual Progress run_until(std::uint32_t operation) = 0;
   // Completes everything that is queued: the end of the process.
   virtual Progress drain() = 0;
+  // Where threads spin and nobody goes on, a host thread may help: that is a hang, and nobody who waits for others in
+  // vain is made to go on. From now on; else that is done first.
+  virtual void others_may_help(bool may) = 0;
 
   // Applies a command record of a trace (replay): everything above by way of its record. Records that are not
   // commands are ignored.

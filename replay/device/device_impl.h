@@ -77,6 +77,7 @@ class DeviceImpl final : public Device, public Environment {
   void advance(std::uint64_t visible_operations) override;
   Progress run_until(std::uint32_t operation) override { return drive({operation}, 0); }
   Progress drain() override;
+  void others_may_help(bool may) override { options_.helped = may; }
   Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) override;
   const std::optional<trace::MemoryError>& fault() const override { return fault_; }
   std::string stuck_description() const override { return stuck_; }
@@ -177,7 +178,7 @@ class DeviceImpl final : public Device, public Environment {
   bool advance_operation(std::uint32_t id, std::uint64_t& turns, bool limited);
   bool advance_wanted(std::uint64_t& turns, bool limited);
   bool stands_still(Standstill& standstill);
-  bool force();
+  bool force(bool spins);
   Progress stop_for_fault();
   Progress hang(std::string why);
   Progress stuck();

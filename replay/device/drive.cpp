@@ -110,9 +110,10 @@ bool DeviceImpl::stands_still(Standstill& standstill) {
   return !options_.live && standstill.reached(*machine_, holds_ ? holds_->seen() : 0);
 }
 
-// Nobody will go on by themselves. Lets those go on who do what is wrong, after saying so; false: there are none.
-bool DeviceImpl::force() {
-  if (only_begins_ || options_.helped) return false; // the host may still help
+// Nobody will go on by themselves; `spins`: some look at memory again and again. Lets those go on who do what is wrong,
+// after saying so; false: there are none.
+bool DeviceImpl::force(bool spins) {
+  if (only_begins_ || (options_.helped && spins)) return false; // the host may still help
   std::uint64_t forced = 0;
   for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
   for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);
@@ -162,7 +163,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
       continue;
     }
     if (!limited && (still || spun || rounds >= rounds_of_turns)) {
-      if (!force()) return stuck();
+      if (!force(!idle)) return stuck();
       begin_anew();
     }
     for (const auto& launch : machine_->launches()) machine_->wake_all(*launch);
@@ -256,7 +257,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     for (const auto& launch : machine_->launches()) parked |= machine_->any_parked(*launch);
     if (!limited && (!parked || options_.chooser || stands_still(standstill) ||
                      (++rounds >= rounds_of_spinning && machine_->spins() - looks >= looks_of_spinning))) {
-      if (!force()) return stuck();
+      if (!force(parked)) return stuck();
       rounds = 0;
       standstill.moved();
     }
@@ -276,6 +277,10 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
   if (done()) return Progress::done;
   DEADHEAT_CHECK(!driving_);
   driving_ = true;
+  const struct End { // however it ends
+    bool& driving;
+    ~End() { driving = false; }
+  } end{driving_};
   mirrors_.to_device();
   if (options_.live && options_.sink) note_host_writes(0);
   others_.reset();
@@ -284,7 +289,6 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
   if (progress == Progress::fault || progress == Progress::hang) deliveries_.end();
   host_looks();
   mirrors_.to_host();
-  driving_ = false;
   return progress;
 }
 

@@ -1,13 +1,12 @@
 #include "replay/device/other_threads.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 
@@ -15,9 +14,14 @@ namespace deadheat::device {
 
 namespace {
 
+// Empty where there is none, or the thread that it is about has gone.
 std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  char text[1024];
+  const ssize_t bytes = read(file, text, sizeof text);
+  close(file);
+  return bytes > 0 ? std::string(text, std::size_t(bytes)) : std::string();
 }
 
 } // namespace

@@ -468,13 +468,20 @@ cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
 
 // Nothing can go on by itself, and the lock is lent to other host threads: to those that run a stream's host function,
 // for as long as that takes; to one that may be about to write what a kernel waits for, in memory that it shares with
-// the device, for as long as a host's silence is borne.
+// the device, for as long as a host's silence is borne. Only then who waits in vain for others of its warp or block is
+// made to go on.
 device::Progress Call::wait_while_others_may_help(const std::function<device::Progress()>& drive) {
-  device::Progress progress = drive();
   bool lent = false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(runtime.options.patience);
-  while (progress == device::Progress::pending ||
-         (progress == device::Progress::hang && runtime.host_can_watch && std::chrono::steady_clock::now() < end)) {
+  const auto may_help = [&] { return runtime.host_can_watch && std::chrono::steady_clock::now() < end; };
+  const auto drive_on = [&] {
+    device().others_may_help(may_help());
+    const device::Progress progress = drive();
+    device().others_may_help(false);
+    return progress;
+  };
+  device::Progress progress = drive_on();
+  while (progress == device::Progress::pending || (progress == device::Progress::hang && may_help())) {
     // Of a function that runs on it has been noted.
     if (!lent && progress == device::Progress::hang) runtime.recording->note_unrepeatable();
     if (!lent && runtime.function_threads.awaited()) runtime.recording->note_beside_function();
@@ -482,9 +489,9 @@ device::Progress Call::wait_while_others_may_help(const std::function<device::Pr
     runtime.function_threads.await_an_end();
     runtime.lock.lock();
     lent = true;
-    progress = drive();
+    progress = drive_on();
   }
-  return progress;
+  return progress == device::Progress::hang && lent ? drive() : progress;
 }
 
 cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {

@@ -1,7 +1,9 @@
+#include <atomic>
 #include <future>
 #include <thread>
 
 #include "device_support.h"
+#include "replay/device/other_threads.h"
 
 namespace deadheat::device_test {
 
@@ -268,6 +270,16 @@ TEST(Operations, HostFunctionsRunOnBesideTheHost) {
     waits += wait.kind == trace::HostWait::Kind::operation && wait.id == function;
   EXPECT_EQ(waits, 2u) << "at its end it may have been told";
   EXPECT_GT(behind, function);
+}
+
+TEST(Operations, OtherThreadsMayEndWhileTheyAreLookedAt) {
+  std::atomic<bool> over{false};
+  std::thread many([&] {
+    while (!over) std::thread([] {}).join();
+  });
+  for (int i = 0; i < 5000; ++i) EXPECT_NO_THROW(device::OtherThreads());
+  over = true;
+  many.join();
 }
 
 TEST(Operations, OtherThreadsMayWriteBesideHostFunctions) {

@@ -305,6 +305,22 @@ TEST(Embedded, AHostThatPollsMemoryGetsItsAnswer) {
   EXPECT_EQ(incidents[0].kind, "unrepeatable");
 }
 
+TEST(Embedded, AnotherHostThreadMayTellAKernel) { // of which one lane waits for it, and the others for that lane
+  const Ran ran = run("programs", {"told_by_a_thread"});
+  EXPECT_EQ(ran.output, "224\n");
+  EXPECT_EQ(ran.errors, "");
+  EXPECT_EQ(ran.status, 0);
+}
+
+TEST(Embedded, WhoWaitsInVainIsToldSo) { // when nobody has told the kernel anything for long
+  const std::string trace = scratch("told");
+  const Ran ran = run("programs", {"told_by_nobody"}, "patience=100:output=" + trace);
+  EXPECT_EQ(ran.output, "cudaErrorLaunchTimeout\n");
+  EXPECT_FALSE(all<trace::SyncError>(records_of(trace)).empty());
+  ASSERT_EQ(ran.error_lines().size(), 1u) << ran.errors;
+  EXPECT_EQ(ran.error_lines()[0].rfind("deadheat: the device hangs: ", 0), 0u);
+}
+
 TEST(Embedded, MissingEntryPointsNameThemselvesOnce) {
   const Ran ran = run("programs", {"unsupported"});
   EXPECT_EQ(ran.output, "cudaErrorNotSupported\ncudaErrorNotSupported\ncudaErrorNotSupported\n");

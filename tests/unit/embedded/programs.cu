@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -286,6 +287,41 @@ static void default_stream() {
   std::printf("%d %d %s\n", value[0], value[1], own == legacy ? "legacy" : "own");
 }
 
+static __global__ void wait_together(volatile int* told, int* out) {
+  if (threadIdx.x == 0) {
+    while (told[0] == 0) {
+    }
+  }
+  __syncwarp();
+  __threadfence_system();
+  out[threadIdx.x] = told[1];
+}
+static void run_told(bool by_a_thread) {
+  int *told, *out, values[32];
+  cudaHostAlloc(&told, 2 * sizeof(int), cudaHostAllocMapped);
+  told[0] = told[1] = 0;
+  cudaMalloc(&out, sizeof values);
+  wait_together<<<1, 32>>>(told, out);
+  std::thread other([=] {
+    if (!by_a_thread) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    told[1] = 7;
+    __atomic_store_n(told, 1, __ATOMIC_RELEASE);
+  });
+  const cudaError_t waited = cudaDeviceSynchronize();
+  other.join();
+  if (waited != cudaSuccess) {
+    std::printf("%s\n", cudaGetErrorName(waited));
+    return;
+  }
+  cudaMemcpy(values, out, sizeof values, cudaMemcpyDeviceToHost);
+  int sum = 0;
+  for (int value : values) sum += value;
+  std::printf("%d\n", sum);
+}
+static void told_by_a_thread() { run_told(true); }
+static void told_by_nobody() { run_told(false); }
+
 static void poll_memory() { // no CUDA call while waiting
   volatile int* flag = nullptr;
   CHECK(cudaMallocHost(const_cast<int**>(&flag), 4));
@@ -453,7 +489,8 @@ int main(int count, char** words) {
   struct { const char* name; void (*run)(); } const programs[] = {
       {"vector_add", vector_add}, {"streams", streams}, {"symbols", symbols}, {"copies", copies}, {"graphs", graphs},
       {"callbacks", callbacks}, {"memory", memory}, {"launches", launches}, {"two_threads", two_threads},
-      {"default_stream", default_stream}, {"poll_memory", poll_memory}, {"spin_on_stream", spin_on_stream},
+      {"default_stream", default_stream}, {"poll_memory", poll_memory},
+      {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
       {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
