@@ -355,8 +355,8 @@ class Causality {
     std::vector<Pending> pending;
     std::array<ClockPointer, 5> pending_clocks; // of older pending reads: what a fence of that Scope acquires
     std::unique_ptr<Copies> copies; // null: it issued none
-    std::array<ClockPointer, reaches>
-        told; // by Reach: what its reads since its last fence.sc tell of (fence_order.cpp)
+    // By Reach: what its reads since its last fence.sc tell of (fence_order.cpp).
+    std::array<ClockPointer, reaches> told;
     // Strong writes after a release operation on the same location are part of its pattern (8.8).
     std::unordered_map<Location, ByScope, LocationHash> released_at;
   };

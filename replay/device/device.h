@@ -60,7 +60,6 @@ struct DeviceOptions {
   std::uint64_t seed = 0;
   Profile profile;
   bool live = true;              // a host process is behind it: copies touch host memory
-  bool helped = false;           // as others_may_help() says, from the beginning
   bool unwritten = false;    // follow bytes that nobody wrote, where accesses are recorded and checked
   bool check = true;             // addresses are checked
   bool record_accesses = true;   // default for launches; record_launch refines it

@@ -77,7 +77,7 @@ class DeviceImpl final : public Device, public Environment {
   void advance(std::uint64_t visible_operations) override;
   Progress run_until(std::uint32_t operation) override { return drive({operation}, 0); }
   Progress drain() override;
-  void others_may_help(bool may) override { options_.helped = may; }
+  void others_may_help(bool may) override { others_may_help_ = may; }
   Expected<Progress> apply(const trace::Record& record, const BlobReader& blob) override;
   const std::optional<trace::MemoryError>& fault() const override { return fault_; }
   std::string stuck_description() const override { return stuck_; }
@@ -280,6 +280,7 @@ class DeviceImpl final : public Device, public Environment {
   // Streams that were given copies or sets of memory shared with the host, which it does not know to be over; whether
   // graphs had such nodes.
   std::map<std::uint32_t, bool> shared_users_;
+  bool others_may_help_ = false;
   bool only_begins_ = false; // it drives so that functions begin: nobody waits for those that spin
   std::set<std::uint32_t> not_early_; // launches that were not over when nothing could go on in such a drive
   std::uint64_t queries_ = 0;

@@ -113,7 +113,7 @@ bool DeviceImpl::stands_still(Standstill& standstill) {
 // Nobody will go on by themselves; `spins`: some look at memory again and again. Lets those go on who do what is wrong,
 // after saying so; false: there are none.
 bool DeviceImpl::force(bool spins) {
-  if (only_begins_ || (options_.helped && spins)) return false; // the host may still help
+  if (only_begins_ || (others_may_help_ && spins)) return false; // the host may still help
   std::uint64_t forced = 0;
   for (const auto& launch : machine_->launches()) forced += machine_->force_rendezvous(*launch);
   for (const auto& launch : machine_->launches()) forced += forced ? 0 : machine_->force_barriers(*launch);

@@ -471,17 +471,17 @@ cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
 // the device, for as long as a host's silence is borne. Only then who waits in vain for others of its warp or block is
 // made to go on.
 device::Progress Call::wait_while_others_may_help(const std::function<device::Progress()>& drive) {
-  bool lent = false;
+  bool lent = false, may_help = false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(runtime.options.patience);
-  const auto may_help = [&] { return runtime.host_can_watch && std::chrono::steady_clock::now() < end; };
   const auto drive_on = [&] {
-    device().others_may_help(may_help());
+    may_help = runtime.host_can_watch && std::chrono::steady_clock::now() < end;
+    device().others_may_help(may_help);
     const device::Progress progress = drive();
     device().others_may_help(false);
     return progress;
   };
   device::Progress progress = drive_on();
-  while (progress == device::Progress::pending || (progress == device::Progress::hang && may_help())) {
+  while (progress == device::Progress::pending || (progress == device::Progress::hang && may_help)) {
     // Of a function that runs on it has been noted.
     if (!lent && progress == device::Progress::hang) runtime.recording->note_unrepeatable();
     if (!lent && runtime.function_threads.awaited()) runtime.recording->note_beside_function();
@@ -491,7 +491,7 @@ device::Progress Call::wait_while_others_may_help(const std::function<device::Pr
     lent = true;
     progress = drive_on();
   }
-  return progress == device::Progress::hang && lent ? drive() : progress;
+  return progress;
 }
 
 cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {

@@ -125,10 +125,10 @@ EXPORT CUresult cuInit(unsigned) {
   if (the_device) return CUDA_SUCCESS;
   device::DeviceOptions options;
   options.seed = 7;
-  options.helped = true; // by who makes room for accesses
   Expected<std::unique_ptr<device::Device>> made = device::Device::create(options);
   if (!made) return CUDA_ERROR_NO_DEVICE;
   the_device = made->release();
+  the_device->others_may_help(true); // who makes room for accesses
   fake::inject();
   return CUDA_SUCCESS;
 }
