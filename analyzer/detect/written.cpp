@@ -1,7 +1,10 @@
 #include "analyzer/detect/written.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+
+#include "deadheat/digest.h"
 
 namespace deadheat::detect {
 
@@ -9,17 +12,13 @@ namespace {
 
 std::uint8_t byte_of(std::uint64_t value, std::uint64_t at) { return std::uint8_t(value >> 8 * at); }
 
-// The digest of what lies from `address` on where the word is repeated (deadheat/trace.h, AccessView).
+constexpr std::uint32_t largest = 32; // bytes of a vector
+
+// The digest of what lies from `address` on where the word is repeated; of at most `largest` bytes.
 std::uint32_t digest_of(std::uint32_t word, std::uint64_t address, std::uint64_t bytes) {
-  constexpr std::uint32_t factor = 0x9e3779b1u;
-  std::uint32_t digest = 0;
-  for (std::uint64_t at = 0; at < bytes; at += 4) {
-    std::uint32_t here = 0;
-    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(4, bytes - at); ++i)
-      here |= std::uint32_t(byte_of(word, (address + at + i) % 4)) << 8 * i;
-    digest = at ? (digest * factor) ^ here : here;
-  }
-  return digest;
+  std::array<std::uint8_t, largest> repeated;
+  for (std::uint64_t at = 0; at < bytes; ++at) repeated[at] = byte_of(word, (address + at) % 4);
+  return digest(repeated.data(), std::uint32_t(bytes));
 }
 
 // Of matrices nobody says which bytes come from which lane: a GPU's records have made-up digests of them.
@@ -30,7 +29,6 @@ bool has_digest(const Place& place) {
 
 std::optional<bool> as_the_set(const MemoryAccess& set, std::uint32_t word, const MemoryAccess& access,
                                const Place& place, std::uint64_t address, std::uint64_t bytes) {
-  constexpr std::uint32_t largest = 32; // of a vector
   const std::uint64_t record = access.record_bytes;
   if (!has_digest(place) || !record || record > largest || !std::has_single_bit(record)) return std::nullopt;
   if (record <= 4 && record == access.bytes) { // the digest is the value

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "replay/device/control.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/device/watch.h"
-#include "replay/engine/digest.h"
 #include "replay/engine/shadow.h"
 
 namespace deadheat::device {
@@ -104,7 +104,7 @@ void Machine::note_copy(Block& block, std::uint32_t thread, const AsyncCopy& cop
     end.address = place.offset;
   }
   std::memcpy(writes ? &end.written : &end.read, bytes, std::min<std::size_t>(end.bytes, 8));
-  end.digest = engine::digest(bytes, end.bytes);
+  end.digest = deadheat::digest(bytes, end.bytes);
   watch_->copied(end);
 }
 

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "replay/device/control.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/device/watch.h"
-#include "replay/engine/digest.h"
 #include "replay/engine/numeric.h"
 #include "replay/engine/shadow.h"
 
@@ -212,7 +212,7 @@ void Machine::record_bulk(Block& block, const ThreadContext& thread, const Async
   record.mbarrier[thread.lane] = copy.mbarrier;
   record.bytes[thread.lane] = copy.bytes;
   const std::uint8_t* from = copy.data.empty() ? bulk_bytes_at(block, copy.source, copy.bytes) : copy.data.data();
-  record.digest[thread.lane] = engine::digest(from, copy.bytes);
+  record.digest[thread.lane] = deadheat::digest(from, copy.bytes);
   say_effect(std::move(record));
 }
 

@@ -5,13 +5,13 @@
 #include <iterator>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "deadheat/vector_values.h"
 #include "replay/device/control.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/device/watch.h"
-#include "replay/engine/digest.h"
 #include "replay/engine/tables.h"
 #include "replay/engine/written.h"
 
@@ -59,12 +59,12 @@ struct MachineServices {
     Recorder::Strong& s = m.recorder_->lanes[t->lane].strong;
     const Site& what = block(t).launch->request.sites->sites->at(site);
     const std::uint32_t bytes = what.element_bytes;
-    const std::uint32_t digest = engine::digest(&written, std::min(bytes, 8u));
+    const std::uint32_t digest = deadheat::digest(&written, std::min(bytes, 8u));
     if (s.done && s.site == site) { // the next element of a vector: one record
       const std::uint32_t index = std::uint32_t(address - s.address) / std::max(bytes, 1u);
       s.read = with_element(s.read, read, index, bytes, what.elements);
       s.written = with_element(s.written, written, index, bytes, what.elements);
-      if (wrote) s.digest = s.digest * engine::digest_multiplier ^ digest;
+      if (wrote) s.digest = s.digest * digest_multiplier ^ digest;
       return;
     }
     s = {site, true, wrote != 0, digest, address, read, written, ++m.tickets_};
@@ -144,7 +144,7 @@ struct MachineServices {
     Recorder::Event event{lane.used, site, Recorder::Event::Kind::copy, bytes, source_bytes, 0, destination, source};
     std::uint8_t written[16] = {};
     if (source_bytes) std::memcpy(written, reinterpret_cast<const void*>(to_host(source)), std::min(source_bytes, 16u));
-    event.digest = engine::digest(written, std::min(bytes, 16u));
+    event.digest = deadheat::digest(written, std::min(bytes, 16u));
     lane.events.push_back(event);
   }
 

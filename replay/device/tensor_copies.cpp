@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "replay/device/holds.h"
 #include "replay/device/machine.h"
 #include "replay/device/record.h"
 #include "replay/device/watch.h"
-#include "replay/engine/digest.h"
 
 namespace deadheat::device {
 
@@ -211,7 +211,7 @@ void Machine::record_box(Block& block, const ThreadContext& thread, const AsyncC
     record.source[thread.lane] = copy.box->loads ? piece.address : copy.source + piece.offset;
     record.bytes[thread.lane] = piece.bytes;
     const std::vector<std::uint8_t> bytes = piece_bytes(block, copy, piece);
-    record.digest[thread.lane] = engine::digest(bytes.data(), std::uint32_t(bytes.size()));
+    record.digest[thread.lane] = deadheat::digest(bytes.data(), std::uint32_t(bytes.size()));
     say_effect(record);
     record.further = true;
   }

@@ -1,8 +1,8 @@
 #include "replay/engine/access.h"
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "replay/engine/cold_calls.h"
-#include "replay/engine/digest.h"
 #include "replay/engine/region_probe.h"
 #include "replay/engine/spin.h"
 #include "replay/engine/undefined.h"

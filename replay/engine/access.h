@@ -46,7 +46,7 @@ void after_strong(Builder& b, const Access* access, llvm::ArrayRef<llvm::Value*>
 // Stops with Step::spin when the quantum, which it decrements, is used up.
 void stop_when_used_up(Builder& b);
 
-// A 32-bit mix of the bytes written: the value itself up to 4 bytes. The same as engine::digest in digest.h.
+// A 32-bit mix of the bytes written: the value itself up to 4 bytes. The same as digest() in deadheat/digest.h.
 llvm::Value* digest(Builder& b, llvm::ArrayRef<llvm::Value*> written);
 
 } // namespace deadheat::engine

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "deadheat/trace.h"
-#include "replay/engine/digest.h"
 #include "replay/engine/texture.h"
 #include "replay/engine/written.h"
 

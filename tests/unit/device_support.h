@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "replay/device/device.h"
-#include "replay/engine/digest.h"
 #include "tracer/ptx/parse.h"
 
 namespace deadheat::device_test {
@@ -110,13 +110,13 @@ inline std::int32_t rendezvous(ThreadContext* t, std::uint32_t site, WarpOp op, 
     variable = v_;                                    \
   }                                                   \
   log<M>(t, site, address, 0)
-#define STORE(site, address, type, value)                     \
-  BEFORE(site, address, sizeof(type), false, true);           \
-  {                                                           \
-    type v_ = type(value);                                    \
-    std::memcpy(host_of(t, address), &v_, sizeof v_);         \
-    note_change<M>(t);                                        \
-    log<M>(t, site, address, engine::digest(&v_, sizeof v_)); \
+#define STORE(site, address, type, value)                       \
+  BEFORE(site, address, sizeof(type), false, true);             \
+  {                                                             \
+    type v_ = type(value);                                      \
+    std::memcpy(host_of(t, address), &v_, sizeof v_);           \
+    note_change<M>(t);                                          \
+    log<M>(t, site, address, deadheat::digest(&v_, sizeof v_)); \
   }
 #define STRONG_LOAD(site, address, variable)       \
   BEFORE(site, address, 4, true, false);           \

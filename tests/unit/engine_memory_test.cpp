@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "engine_runner.h"
-#include "replay/engine/digest.h"
 
 namespace deadheat::engine {
 namespace {

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "deadheat/address.h"
+#include "deadheat/digest.h"
 #include "engine_runner.h"
-#include "replay/engine/digest.h"
 
 namespace deadheat::engine {
 namespace {

@@ -32,14 +32,8 @@ std::uint64_t element_bytes(const CUmemcpy3DOperand& operand) {
       driver().cuArray3DGetDescriptor_v2(&array, operand.op.array.array) != CUDA_SUCCESS) {
     return 1;
   }
-  switch (array.Format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return array.NumChannels;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4 * std::uint64_t(array.NumChannels);
-    default: return 2 * std::uint64_t(array.NumChannels);
-  }
+  const std::optional<ptx::TexelFormat> format = texel_format(array.Format, array.NumChannels);
+  return format ? format->bytes() : 1;
 }
 
 } // namespace deadheat::cupti

@@ -44,7 +44,7 @@ Side source_of(const Copy& c) {
           c.srcZ,          c.srcArray};
 }
 
-// Of elements of an array; 1 where there is none: those of memory are bytes.
+// Of elements of an array; 1 where there is none, since those of memory are bytes, or its format is not followed.
 std::uint64_t element_bytes(const CUmemcpy3DOperand& operand);
 
 } // namespace deadheat::cupti

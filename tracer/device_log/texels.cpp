@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "deadheat/digest.h"
 #include "tracer/device_log/launch_log.h"
 #include "tracer/device_log/slots.h"
 #include "tracer/device_log/texture_objects.h"
@@ -15,13 +16,6 @@ using ptx::TextureOp;
 
 bool of_surface(TextureOp op) { return op != TextureOp::fetch && op != TextureOp::gather; }
 bool stores(TextureOp op) { return op == TextureOp::store || op == TextureOp::store_formatted; }
-
-// As replay/engine/digest.h.
-std::uint32_t digest_of(const std::uint32_t (&words)[4], std::uint32_t bytes) {
-  std::uint32_t folded = words[0];
-  for (std::uint32_t n = 1; n < bytes / 4; ++n) folded = (folded * 0x9e3779b1u) ^ words[n];
-  return folded;
-}
 
 struct LaneTexels {
   std::uint32_t count = 0, bytes = 0, digest = 0;
@@ -64,7 +58,7 @@ LaneTexels texels_of(const ptx::Slot& slot, const std::uint8_t* bytes, unsigned 
     if (!slot.values) return found;
     std::uint32_t stored[4];
     ptx::format_texel(object.format, values, stored);
-    found.digest = digest_of(stored, texel.bytes);
+    found.digest = deadheat::digest(stored, texel.bytes);
     return found;
   }
   const ptx::Texels texels =

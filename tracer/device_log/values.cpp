@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "deadheat/digest.h"
+
 namespace deadheat::device_log {
 
 namespace {
@@ -137,9 +139,6 @@ AtomicResult atomic_result(const AtomicOperation& operation, std::uint64_t read,
   return result;
 }
 
-std::uint32_t digest(std::uint64_t value, unsigned bytes) {
-  if (bytes < 8) return std::uint32_t(value);
-  return (std::uint32_t(value) * 0x9e3779b1u) ^ std::uint32_t(value >> 32);
-}
+std::uint32_t digest(std::uint64_t value, unsigned bytes) { return deadheat::digest(&value, bytes < 8 ? 4 : 8); }
 
 }  // namespace deadheat::device_log

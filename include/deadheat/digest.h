@@ -1,5 +1,5 @@
-// The digest of the bytes that a write writes (LogEntry::digest): tells "wrote the same value" with 32 bits.
-// Up to 4 bytes it is the value itself; longer writes are folded 32-bit word by word, little-endian.
+// The digest of the bytes that a write writes (trace::Access, and all that is like it): tells "wrote the same value"
+// with 32 bits. Up to 4 bytes it is the value itself; longer writes are folded 32-bit word by word, little-endian.
 //
 // Thread-safety: pure function.
 #pragma once
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace deadheat::engine {
+namespace deadheat {
 
 inline constexpr std::uint32_t digest_multiplier = 0x9e3779b1u;
 
@@ -22,4 +22,4 @@ inline std::uint32_t digest(const void* bytes, std::uint32_t count) {
   return h;
 }
 
-}  // namespace deadheat::engine
+}  // namespace deadheat
