@@ -215,7 +215,8 @@ class Machine {
   void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   bool makes_way(Block& block, std::uint32_t site);
   void show_changes();
-  void used_up_its_turns(Block& block);
+  void used_up_its_turns(Block& block, std::uint32_t warp);
+  void let_one_go_ahead(Block& block, std::uint32_t warp);
   void look_again(Block& block, std::uint32_t warp);
   void run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane);
   void arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);

@@ -1,5 +1,6 @@
 // Running the lanes of a warp, and what becomes of each where it stops.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -23,12 +24,19 @@ constexpr std::int64_t plain_quantum = 1024;
 constexpr std::uint32_t turns_of_a_warp = 1024;
 // Of warps that use up their turns while others of the block wait; odd, as an mbarrier's phases alternate.
 constexpr std::uint32_t slices_between_looks = 17;
+// Who takes turns in step may be in each other's way for ever (two locks, taken by trying, in either order). A block
+// that has used up so many slices gets others of different lengths, and of some warps one lane goes ahead.
+constexpr std::uint32_t slices_in_step = 16;
+constexpr std::uint32_t slices_between_lanes = 4;
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
 constexpr std::uint32_t no_site = ~std::uint32_t(0);
 
 constexpr std::uint32_t round_up_to_warps(std::uint32_t threads) {
   return (threads + warp_lanes - 1) / warp_lanes * warp_lanes;
 }
+
+// A number that tells nothing of those before it.
+std::uint32_t any_number(std::uint32_t of) { return std::uint32_t((of + 1) * 0x9e3779b97f4a7c15u >> 40); }
 
 bool is_reached(const Block& block, const Barrier& barrier) {
   return barrier.expected ? barrier.counted >= barrier.expected : barrier.arrived >= block.live;
@@ -88,7 +96,9 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
   const engine::Mode& mode = block.launch->request.mode;
   // One turn less each time that the others look: else they may find the same phase of an mbarrier every time.
-  const std::uint32_t fewer = std::min(block.used_up / slices_between_looks, turns_of_a_warp - 1);
+  std::uint32_t fewer = block.used_up / slices_between_looks;
+  if (block.slices > slices_in_step) fewer += any_number(block.slices) % (turns_of_a_warp / 8);
+  fewer = std::min(fewer, turns_of_a_warp - 1);
   std::int64_t quantum = mode.record || mode.control ? no_quantum : plain_quantum - fewer;
   if (mode.control && options_.budget) quantum = std::int64_t(options_.budget);
   std::uint32_t performed = no_site; // since others could look
@@ -117,7 +127,9 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
 
 // Warps that go on and on may do so until those go on that wait for them. These look as soon as a strong write is
 // performed (waiting.cpp), but at mbarriers only when nobody else goes on: here they do in between.
-void Machine::used_up_its_turns(Block& block) {
+void Machine::used_up_its_turns(Block& block, std::uint32_t warp) {
+  if (++block.slices > slices_in_step && block.slices % slices_between_lanes == 0) let_one_go_ahead(block, warp);
+  if (detour_ || fault_) return;
   const auto waits = [](const WarpState& state) { return state.parked != 0; };
   if (std::none_of(block.warps.begin(), block.warps.begin() + block.warps_count, waits)) return;
   if (++block.used_up % slices_between_looks) return;
@@ -126,6 +138,20 @@ void Machine::used_up_its_turns(Block& block) {
     for (std::uint32_t m = block.warps[w].parked; m; m &= m - 1)
       woken += wake_if_changed(block, w * warp_lanes + std::uint32_t(__builtin_ctz(m)));
     if (woken) run_warp(block, w);
+    if (detour_ || fault_) return;
+  }
+}
+
+void Machine::let_one_go_ahead(Block& block, std::uint32_t warp) {
+  const WarpState& state = block.warps[warp];
+  const std::uint32_t number = any_number(block.slices), lanes = state.visible;
+  if (std::popcount(lanes) < 2) return;
+  std::uint32_t rest = lanes;
+  for (std::uint32_t n = number % std::uint32_t(std::popcount(lanes)); n > 0; --n) rest &= rest - 1;
+  const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
+  for (std::uint32_t turns = 1 + number / warp_lanes % 64; turns > 0 && (state.visible >> lane & 1); --turns) {
+    perform_visible(block, warp, block.threads[warp * warp_lanes + lane].pending_site, 1u << lane);
+    run_to_stop(block, warp, lane);
     if (detour_ || fault_) return;
   }
 }

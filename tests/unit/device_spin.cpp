@@ -214,4 +214,36 @@ TEST(Spinning, BlocksTakeTicketsInTurn) {
     }
 }
 
+// Each of two takes its own lock and tries the other's; where it is taken, both give theirs back. In step they would do
+// so for ever, as would who takes turns of any length after which both stand where they stood.
+TEST(Spinning, OnTwoLocksThatAreTakenInEitherOrder) {
+  for (unsigned between = 0; between < 4; ++between) {
+    std::string others;
+    for (unsigned i = 0; i < between; ++i) others += "atom.relaxed.gpu.global.add.u32 %r5, [%rd30+128], 1;\n";
+    const std::string kernels =
+        kernel("k",
+               "add.u32 %r0, %r30, %r31;\nmul.wide.u32 %rd0, %r0, 4;\nadd.u64 %rd0, %rd0, %rd30;\n"
+               "xor.b32 %r1, %r0, 1;\nmul.wide.u32 %rd1, %r1, 4;\nadd.u64 %rd1, %rd1, %rd30;\n$again:\n"
+               "atom.relaxed.gpu.global.cas.b32 %r2, [%rd0], 0, 1;\nsetp.ne.u32 %p0, %r2, 0;\n@%p0 bra $again;\n" +
+                   others +
+                   "atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], 0, 1;\nsetp.eq.u32 %p0, %r2, 0;\n@%p0 bra $both;\n"
+                   "atom.relaxed.gpu.global.exch.b32 %r2, [%rd0], 0;\nbra $again;\n$both:\n"
+                   "atom.relaxed.gpu.global.add.u32 %r5, [%rd30+64], 1;\n"
+                   "atom.relaxed.gpu.global.exch.b32 %r2, [%rd1], 0;\n"
+                   "atom.relaxed.gpu.global.exch.b32 %r2, [%rd0], 0;");
+    for (int mode = 0; mode < 3; ++mode)
+      for (const std::uint32_t blocks : {1u, 2u}) {
+        device::DeviceOptions options = mode_options(mode);
+        options.budget = 1'000'000;
+        Rig rig(module_of(kernels), nullptr, options);
+        rig.load();
+        const std::uint64_t memory = rig.alloc(256);
+        rig.set(memory, 0, 256);
+        rig.launch("k", blocks, 2 / blocks, {memory, 0});
+        ASSERT_EQ(rig.sync(), Progress::done) << between << " " << mode << " " << blocks;
+        EXPECT_EQ(rig.words(memory + 64, 1)[0], 2u);
+      }
+  }
+}
+
 } // namespace deadheat::device_test
