@@ -330,6 +330,15 @@ class Mover {
       kept.push_back(std::move(change));
     }
     effects.changes = std::move(kept);
+    // A host function's come when it has run; a replay knows them before.
+    const auto of = std::find_if(run_.commands.rbegin(), run_.commands.rend(), [&](const auto& command) {
+      auto* operation = std::get_if<trace::Operation>(command.get());
+      return operation && operation->id == effects.operation;
+    });
+    if (of != run_.commands.rend()) {
+      run_.commands.insert(std::prev(of.base()), std::make_shared<const trace::Record>(std::move(effects)));
+      return {};
+    }
     by_effect_.insert(effects.operation);
     add(std::move(effects));
     return {};
@@ -340,6 +349,7 @@ class Mover {
   // they bring what they brought when they were recorded.
   Expected<void> find_written_host_memory() {
     std::map<std::uint64_t, trace::Allocate> locked; // by address
+    std::set<std::uint32_t> functions;
     bool inside = false, told = false;
     for (std::size_t i = 0; i < records_.size() && i < end_; ++i) {
       inside |= i == begin_;
@@ -348,6 +358,13 @@ class Mover {
         if (memory->kind == trace::Allocate::Kind::pinned) locked[memory->address] = *memory;
       } else if (std::holds_alternative<trace::HostWrite>(record)) {
         told |= inside;
+      } else if (const auto* operation = std::get_if<trace::Operation>(&record);
+                 operation && std::holds_alternative<trace::HostCallback>(operation->what)) {
+        functions.insert(operation->id);
+      } else if (const auto* effects = std::get_if<trace::Effects>(&record);
+                 effects && inside && functions.count(effects->operation)) {
+        for (const trace::Effects::Change& change : effects->changes)
+          written_.push_back({change.address, change.data.size});
       } else if (const auto* operation = std::get_if<trace::Operation>(&record); operation && inside && told) {
         if (Expected<void> done = note_written(*operation, locked); !done) return done;
       }

@@ -23,6 +23,7 @@ EXPORT CUresult cuInit(unsigned) {
 }
 EXPORT CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxGetCurrent(CUcontext* context) { return *context = fake::context, CUDA_SUCCESS; }
+EXPORT CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
   return std::strncpy(name, "No GPU", std::size_t(size)), CUDA_SUCCESS;
 }

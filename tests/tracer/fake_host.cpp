@@ -1,14 +1,20 @@
 // Page-locked memory, and waits, of the stand-in for libcuda.so.1 that does nothing: copies copy nothing, but what is
-// downloaded is sevens, at once; host functions run when their stream is waited for.
+// downloaded is sevens, at once; host functions run when their stream is waited for, or beside the job, as a driver's
+// do.
 //
 // Thread-safety: as the driver's.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <sys/mman.h>
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +26,28 @@ std::mutex lock;
 std::map<void*, std::size_t>& sizes = *new std::map<void*, std::size_t>;
 std::map<CUstream, std::vector<std::pair<CUhostFn, void*>>>& functions =
     *new std::map<CUstream, std::vector<std::pair<CUhostFn, void*>>>;
+
+// Of functions that run beside the job: by stream, those that have not returned.
+std::atomic<bool> beside{false}, slow{false}, busy{false};
+std::map<CUstream, int>& running = *new std::map<CUstream, int>;
+std::condition_variable& ended = *new std::condition_variable;
+
+void run_beside(CUstream stream) {
+  for (;;) {
+    std::unique_lock hold(lock);
+    std::pair<CUhostFn, void*> next;
+    auto& queue = functions[stream];
+    if (queue.empty()) {
+      running[stream] = 0;
+      ended.notify_all();
+      return;
+    }
+    next = queue.front();
+    queue.erase(queue.begin());
+    hold.unlock();
+    next.first(next.second);
+  }
+}
 
 void* host_memory(std::size_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +61,8 @@ void* host_memory(std::size_t bytes) {
 void fake::runs_functions(CUstream stream) {
   std::vector<std::pair<CUhostFn, void*>> due;
   {
-    std::lock_guard hold(lock);
+    std::unique_lock hold(lock);
+    ended.wait(hold, [&] { return running[stream] == 0; });
     due.swap(functions[stream]);
   }
   for (const auto& [function, data] : due) function(data);
@@ -57,10 +86,44 @@ EXPORT CUresult cuMemFreeHost(void* at) {
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   cuLaunchHostFunc_params p{stream, function, data};
   return CALL(cuLaunchHostFunc, nullptr, p, {
-    std::lock_guard hold(lock);
+    std::unique_lock hold(lock);
     functions[p.hStream].push_back({p.fn, p.userData});
+    if (beside && !std::exchange(running[p.hStream], 1)) std::thread(run_beside, p.hStream).detach();
+    hold.unlock();
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(3));
     return CUDA_SUCCESS;
   });
+}
+namespace {
+struct Callback {
+  CUstream stream = nullptr;
+  CUstreamCallback function = nullptr;
+  void* data = nullptr;
+};
+} // namespace
+EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+  cuStreamAddCallback_params p{stream, callback, data, flags};
+  return CALL(cuStreamAddCallback, nullptr, p, {
+    const auto call = [](void* of) {
+      const std::unique_ptr<Callback> what(static_cast<Callback*>(of));
+      what->function(what->stream, CUDA_SUCCESS, what->data);
+    };
+    std::lock_guard hold(lock);
+    functions[p.hStream].push_back({call, new Callback{p.hStream, p.callback, p.userData}});
+    if (beside && !std::exchange(running[p.hStream], 1)) std::thread(run_beside, p.hStream).detach();
+    return CUDA_SUCCESS;
+  });
+}
+// Functions run beside the job, on a thread for each stream, as soon as they are submitted; `slowly`: before the call
+// that submits them has returned.
+EXPORT void fake_functions_beside(bool slowly) {
+  slow = slowly;
+  beside = true;
+}
+EXPORT void fake_device_is_busy(bool is) { busy = is; } // says every stream that is asked
+EXPORT CUresult cuStreamQuery(CUstream stream) {
+  cuStreamQuery_params p{stream};
+  return CALL(cuStreamQuery, nullptr, p, { return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; });
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   cuMemcpyDtoHAsync_v2_params p{to, from, bytes, stream};
@@ -74,7 +137,16 @@ EXPORT CUresult cuKernelGetParamInfo(CUkernel, std::size_t, std::size_t*, std::s
 }
 EXPORT CUresult cuCtxSynchronize() {
   char none = 0;
-  return CALL(cuCtxSynchronize, nullptr, none, { return CUDA_SUCCESS; });
+  return CALL(cuCtxSynchronize, nullptr, none, {
+    std::unique_lock hold(lock);
+    ended.wait(hold, [] {
+      for (const auto& [stream, number] : running) {
+        if (number) return false;
+      }
+      return true;
+    });
+    return CUDA_SUCCESS;
+  });
 }
 
 #define NOTHING(name, parameters, ...)                                \
@@ -89,4 +161,3 @@ NOTHING(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void* from, std::size_t byt
 NOTHING(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* plane, CUstream stream), plane, stream)
 NOTHING(cuEventSynchronize, (CUevent event), event)
 NOTHING(cuEventQuery, (CUevent event), event)
-NOTHING(cuStreamQuery, (CUstream stream), stream)

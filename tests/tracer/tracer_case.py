@@ -76,14 +76,14 @@ class Case:
         assert (done.returncode, done.stdout, done.stderr) == (status, "done\n", ""), done
         return self.analysis()
 
-    def refill(self, what, fault, settings=""):
-        """The report on refill_job."""
+    def refill(self, what, fault, settings="", job="refill_job"):
+        """The report on refill_job, or another one."""
         folder = os.path.abspath(options.folder)
         text = "output=%s:device=gpu:cupti=%s%s" % (self.trace, folder + "/libcupti.so.13", settings)
         variables = dict(os.environ, LD_LIBRARY_PATH=folder, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS=text)
         shutil.rmtree(self.trace, ignore_errors=True)
-        done = subprocess.run([os.path.join(folder, "refill_job"), what, str(fault)], env=variables, text=True,
+        done = subprocess.run([os.path.join(folder, job), what, str(fault)], env=variables, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), (what, fault, done)
         return self.analysis()

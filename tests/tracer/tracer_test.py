@@ -16,6 +16,7 @@ import sys
 import assembler_cases
 import compiled_cases
 import device_cases
+import function_cases
 import graph_cases
 import host_write_cases
 import job_cases
@@ -24,7 +25,7 @@ import trouble_cases
 from tracer_case import Case, options
 
 passed = failed = 0
-for test in (job_cases.cases + device_cases.cases + host_write_cases.cases + graph_cases.cases + assembler_cases.cases +
+for test in (job_cases.cases + device_cases.cases + host_write_cases.cases + function_cases.cases + graph_cases.cases + assembler_cases.cases +
              compiled_cases.cases + texture_cases.cases + trouble_cases.cases):
     if options.cases and test.__name__ not in options.cases:
         continue

@@ -125,6 +125,10 @@ void place(Call& call, CUstream handle, decltype(trace::Operation::what) what, H
   operation.host_thread = session.host_thread();
   operation.what = std::move(what);
   HostWrites* writes = session.host_writes();
+  const auto* copy = std::get_if<trace::Copy>(&operation.what);
+  const auto* set = std::get_if<trace::Set>(&operation.what);
+  if (writes && copy && writes_host(*copy) && !copy->pageable_destination) writes->writes_now(copy->destination);
+  if (writes && set) writes->writes_now(set->destination);
   if (writes && waits != HostWaits::not_at_all) writes->before_wait(trace::HostWait::Kind::stream, operation.stream);
   auto held = std::make_unique<Placed>(
       std::make_shared<PlacedOperation>(std::move(operation), waits, window && window->open()));
@@ -137,8 +141,12 @@ template <typename Data>
 void returned(Call& call, const Placed& placed, Data&& data) {
   struct Settled { // or nothing behind it is ever written
     PlacedOperation& operation;
-    ~Settled() { operation.settle(false); }
-  } settled{*placed};
+    HostWrites* writes;
+    ~Settled() {
+      operation.settle(false);
+      if (writes) writes->writes_no_more();
+    }
+  } settled{*placed, call.session.host_writes()};
   if (!call.done()) {
     if (!placed->settle(false)) call.session.incident("lost", "a copy that failed late is in the trace");
     return;

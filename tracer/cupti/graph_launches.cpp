@@ -165,8 +165,12 @@ struct Launching {
     if (auto* copy = std::get_if<trace::Copy>(&operation.what);
         copy && played && operation.graph_node < played->brought.size())
       copy->data = std::move(played->brought[operation.graph_node]);
-    operations.push_back(session.submit(std::move(operation), recorded));
-    if (node.host) node.host->launched(operations.back());
+    if (node.host) {
+      operations.push_back(session.submit_function(std::move(operation)));
+      node.host->launched(operations.back(), stream, launch, call.context);
+    } else {
+      operations.push_back(session.submit(std::move(operation), recorded));
+    }
   }
 };
 
@@ -195,7 +199,7 @@ void expect_nodes(Session& session, CUcontext context, Executable& graph, Played
 
 namespace {
 
-void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t stream) {
+void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t stream, std::uint32_t launch) {
   using Direction = trace::Copy::Direction;
   const auto each_copy = [&](auto&& what) {
     for (const GraphNode& node : graph.nodes) {
@@ -206,16 +210,16 @@ void behind_nodes(HostWrites& writes, const Executable& graph, std::uint32_t str
     const auto* set = std::get_if<trace::Set>(&node.what);
     if (!node.enabled) continue;
     const bool finds_it = std::holds_alternative<trace::Launch>(node.what) && writes.kernels_may_find_it();
-    if (node.reaches_host || finds_it) writes.talks(stream);
-    if (set && writes.reaches_host(set->destination.address)) writes.device_writes(set->destination, stream);
+    if (node.reaches_host || finds_it) writes.talks(stream, launch);
+    if (set && writes.reaches_host(set->destination.address)) writes.device_writes(set->destination, stream, launch);
   }
   each_copy([&](const trace::Copy& copy) {
     const bool writes_host = copy.direction == Direction::d2h || copy.direction == Direction::h2h;
-    if (writes_host && !copy.pageable_destination) writes.device_writes(copy.destination, stream);
+    if (writes_host && !copy.pageable_destination) writes.device_writes(copy.destination, stream, launch);
   });
   each_copy([&](const trace::Copy& copy) {
     if (!copy.pageable_source) writes.brings(copy);
-    if (copy.direction == Direction::h2d) writes.copied(copy, stream);
+    if (copy.direction == Direction::h2d) writes.copied(copy, stream, launch);
   });
 }
 
@@ -274,7 +278,7 @@ void submit(Call& call, Executable& graph, CUstream handle, PlayedGraph* played)
       launching.work(node, std::move(operation));
   }
   session.journal().push(trace::GraphEnd{launch});
-  if (writes) behind_nodes(*writes, graph, stream);
+  if (writes) behind_nodes(*writes, graph, stream, launch);
   session.record_event(graph.done, stream);
   if (window) window->graph_launched(stream, session.recorded(graph.done), call.own_handle(handle));
 }

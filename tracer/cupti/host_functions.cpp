@@ -5,55 +5,24 @@
 #include <utility>
 
 #include "tracer/cupti/handlers.h"
-#include "tracer/cupti/host_writes.h"
-#include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 
 namespace deadheat::cupti {
 
-namespace {
-
-// The driver calls: nothing is to be thrown through it.
-void tell(Session& session, std::uint32_t operation) noexcept {
-  try {
-    const Own own;
-    session.journal().push(trace::HostWait{trace::HostWait::Kind::operation, operation, 0, false, 0});
-  } catch (...) {
-    session.call_not_recorded();
-  }
-}
-
-// Around the program's function, on the driver's thread.
-void begins_now(Session& session) noexcept {
-  try {
-    const Own own;
-    if (HostWrites* writes = session.host_writes()) writes->function_begins();
-  } catch (...) {
-    session.call_not_recorded();
-  }
-}
-void comes(Session& session) {
-  if (HostWrites* writes = session.host_writes()) writes->function_comes();
-}
-void is_over(Session& session) {
-  if (HostWrites* writes = session.host_writes()) writes->function_over();
-}
-
-} // namespace
-
 // ---- nodes of graphs
 
-void HostNode::launched(std::uint32_t operation) {
-  comes(session_);
+void HostNode::launched(std::uint32_t operation, std::uint32_t stream, std::uint32_t graph, CUcontext context) {
+  auto run = std::make_unique<FunctionRun>(session_, reinterpret_cast<const void*>(program_.fn), context);
+  run->submitted(operation, stream, graph);
   std::lock_guard hold(lock_);
-  operations_.push_back(operation);
+  runs_.push_back(std::move(run));
 }
 
 void HostNode::not_launched() {
   std::lock_guard hold(lock_);
-  if (operations_.empty()) return;
-  operations_.pop_back();
-  is_over(session_);
+  if (runs_.empty()) return;
+  runs_.back()->will_not_run();
+  runs_.pop_back();
 }
 
 void HostNode::keep() {
@@ -65,32 +34,33 @@ void HostNode::retire() {
   {
     std::lock_guard hold(lock_);
     retired_ = true;
-    if (kept_ || !operations_.empty()) return;
+    if (kept_ || !runs_.empty()) return;
   }
   delete this;
 }
 
-bool HostNode::begins() {
+std::unique_ptr<FunctionRun> HostNode::take() {
+  std::unique_ptr<FunctionRun> run;
   bool last = false;
   {
     std::lock_guard hold(lock_);
-    if (operations_.empty()) return false; // of a launch that was not seen
-    tell(session_, operations_.front());
-    operations_.erase(operations_.begin());
-    last = retired_ && !kept_ && operations_.empty();
+    if (runs_.empty()) return nullptr; // of a launch that was not seen
+    run = std::move(runs_.front());
+    runs_.pop_front();
+    last = retired_ && !kept_ && runs_.empty();
   }
   if (last) delete this;
-  return true;
+  return run;
 }
 
 void CUDA_CB HostNode::run(void* of) {
   auto* node = static_cast<HostNode*>(of);
   const CUDA_HOST_NODE_PARAMS program = node->program_;
-  Session& session = node->session_;
-  begins_now(session);
-  const bool seen = node->begins();
-  program.fn(program.userData);
-  if (seen) is_over(session);
+  const std::unique_ptr<FunctionRun> run = node->take();
+  if (run)
+    run->run([&] { program.fn(program.userData); });
+  else
+    program.fn(program.userData);
 }
 
 CUDA_HOST_NODE_PARAMS HostNode::program(const CUDA_HOST_NODE_PARAMS& given) {
@@ -149,47 +119,30 @@ HostNode* HostNodes::take(CUgraphNode node) {
 
 namespace {
 
-// A host function, or a stream's callback, from the way in until it runs.
+// A host function, or a stream's callback: of the thread that submits it and the one that runs it, whoever is done last
+// destroys it.
 struct HostFunction {
-  Session& session;
+  FunctionRun run;
   void* data = nullptr; // the program's own
   CUhostFn function = nullptr;
   CUstreamCallback callback = nullptr;
-  std::uint32_t operation = 0, stream = 0;
-  std::uint64_t entries = 0; // HostWrites::entries, when it was submitted
-  std::atomic<bool> met{false}; // it has begun, or its operation is known: whoever comes second says so, and frees it
+  std::atomic<int> users{2};
 
-  void meet(bool runs) {
-    HostWrites* const writes = session.host_writes();
-    if (writes && runs) writes->untold(1);
-    if (!met.exchange(true)) return;
-    tell(session, operation);
-    if (writes) writes->told(stream, entries);
-    if (writes) writes->untold(-1);
-    delete this;
+  void done() {
+    if (--users == 0) delete this;
   }
 };
 
 void CUDA_CB run_function(void* of) {
   auto* host = static_cast<HostFunction*>(of);
-  const CUhostFn function = host->function;
-  void* const data = host->data;
-  Session& session = host->session;
-  begins_now(session);
-  host->meet(true);
-  function(data);
-  is_over(session);
+  host->run.run([&] { host->function(host->data); });
+  host->done();
 }
 
 void CUDA_CB run_callback(CUstream stream, CUresult status, void* of) {
   auto* host = static_cast<HostFunction*>(of);
-  const CUstreamCallback callback = host->callback;
-  void* const data = host->data;
-  Session& session = host->session;
-  begins_now(session);
-  host->meet(true);
-  callback(stream, status, data);
-  is_over(session);
+  host->run.run([&] { host->callback(stream, status, host->data); });
+  host->done();
 }
 
 // The way in: `own` calls the program's function, with `data`. A captured one becomes a graph's node.
@@ -197,11 +150,10 @@ template <typename Function>
 void wrap(Call& call, CUstream handle, Function HostFunction::* which, Function& function, Function own, void*& data) {
   call.carried<HostFunction>() = nullptr;
   if (!function || call.captured(handle)) return;
-  auto* host = new HostFunction{call.session, data};
+  auto* host = new HostFunction{{call.session, reinterpret_cast<const void*>(function), call.context}, data};
   host->*which = std::exchange(function, own);
   data = host;
   call.carried<HostFunction>() = host;
-  comes(call.session);
 }
 
 // The way out.
@@ -210,7 +162,7 @@ void callback(Call& call, CUstream handle) {
   if (!call.done()) {
     // It will not run. Of an error that may be an earlier launch's (CUDA driver API, cuLaunchHostFunc) nobody can tell.
     if (!host || call.result >= CUDA_ERROR_ILLEGAL_ADDRESS) return;
-    is_over(call.session);
+    host->run.will_not_run();
     delete host;
     return;
   }
@@ -219,12 +171,13 @@ void callback(Call& call, CUstream handle) {
   operation.what = trace::HostCallback{call.api()};
   std::lock_guard hold(call.session.lock);
   operation.stream = call.stream(handle);
-  const std::uint32_t stream = operation.stream, id = call.session.submit(std::move(operation));
-  if (!host) return;
-  host->operation = id;
-  host->stream = stream;
-  if (HostWrites* writes = call.session.host_writes()) host->entries = writes->entries();
-  host->meet(false);
+  const std::uint32_t stream = operation.stream;
+  if (!host) {
+    call.session.submit(std::move(operation));
+    return;
+  }
+  host->run.submitted(call.session.submit_function(std::move(operation)), stream, 0);
+  host->done();
 }
 
 } // namespace

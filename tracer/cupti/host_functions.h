@@ -1,8 +1,9 @@
 // Host functions, in streams and in graphs. What comes before one is complete when it begins, and it can tell any host
 // thread so in ways that are not seen: in the trace the host has waited for its operation then (trace::HostWait).
 //
-// The driver is given a function of the library, which says so and calls the program's. A graph that the program made
-// is left as it is: only while the driver makes an executable of it, or updates one, its nodes have other functions.
+// The driver is given a function of the library, which says so and calls the program's (function_run.h). A graph that
+// the program made is left as it is: only while the driver makes an executable of it, or updates one, its nodes have
+// other functions.
 //
 // Thread-safety: HostNode locks for itself; a HostNodes is one thread's, which has the graph for itself (CUDA driver
 // API, "Graph object thread safety").
@@ -11,10 +12,12 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "tracer/cupti/function_run.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -29,7 +32,8 @@ class HostNode {
   // The program's own of what some node was given.
   static CUDA_HOST_NODE_PARAMS program(const CUDA_HOST_NODE_PARAMS& given);
 
-  void launched(std::uint32_t operation); // by a launch that is about to be made
+  // By a launch of the graph that is about to be made: its operation there. Under the session's lock.
+  void launched(std::uint32_t operation, std::uint32_t stream, std::uint32_t graph, CUcontext context);
   void not_launched(); // the last one failed
   void keep(); // graphs have copies of it: it is never destroyed
   void retire(); // no launch will come any more: it is destroyed once those before have called it
@@ -37,12 +41,12 @@ class HostNode {
  private:
   ~HostNode() = default;
   static void CUDA_CB run(void* of);
-  bool begins(); // false: of a launch that was not seen
+  std::unique_ptr<FunctionRun> take(); // null: of a launch that was not seen
 
   Session& session_;
   const CUDA_HOST_NODE_PARAMS program_;
   std::mutex lock_;
-  std::vector<std::uint32_t> operations_; // of launches that have not called it
+  std::deque<std::unique_ptr<FunctionRun>> runs_; // of launches that have not called it
   bool kept_ = false, retired_ = false;
 };
 

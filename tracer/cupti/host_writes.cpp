@@ -65,6 +65,10 @@ void HostWrites::drop_where(Which&& which) {
   count_ = entries_.size();
 }
 
+void HostWrites::drop(std::uint64_t function) {
+  drop_where([&](const Entry& entry) { return entry.function && entry.sequence == function; });
+}
+
 template <typename Which>
 void HostWrites::look_where(Which&& which) {
   drop_where([&](Entry& entry) { return !entry.writes && which(entry) && look(entry); });
@@ -86,14 +90,30 @@ HostWrites::Entry& HostWrites::add(std::uint64_t address, std::uint64_t bytes, s
   return made;
 }
 
-void HostWrites::writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream) {
+void HostWrites::writes(std::uint64_t address, std::uint64_t bytes, std::uint32_t stream, std::uint32_t graph) {
   if (stopped_) return;
   uncertain_ += forget(address, bytes);
+  std::vector<std::uint64_t> behind;
+  for (const Entry& entry : entries_) {
+    const bool one_graph = graph && entry.graph == graph;
+    if (entry.function && !one_graph && reached(entry, stream, true) == Covers::surely)
+      behind.push_back(entry.sequence);
+  }
   drop_where([&](const Entry& entry) {
-    return entry.writes && entry.address == address && entry.bytes == bytes && entry.streams[0].id == stream;
+    const bool same = entry.writes && !entry.function && entry.address == address && entry.bytes == bytes &&
+                      entry.streams[0].id == stream;
+    // The new one stands for both.
+    const auto before = [&](std::uint64_t function) {
+      return std::find(entry.behind.begin(), entry.behind.end(), function) == entry.behind.end();
+    };
+    if (same) std::erase_if(behind, before);
+    return same;
   });
   if (entries_.size() < most_entries) {
-    add(address, bytes, stream).writes = true;
+    Entry& made = add(address, bytes, stream);
+    made.writes = true;
+    made.graph = graph;
+    made.behind = std::move(behind);
     return;
   }
   anything();
@@ -171,6 +191,7 @@ HostWrites::Covers HostWrites::covers(const Entry& entry, Kind kind, std::uint32
 
 void HostWrites::stop() {
   if (stopped_.exchange(true)) return;
+  looks_.say();
   std::uint64_t in_part, slow, uncertain, too_many;
   {
     std::lock_guard hold(lock_);
@@ -205,19 +226,39 @@ void HostWrites::allocated(const trace::Allocate& memory) {
   registered_.erase(memory.address);
   leads_there_.erase(memory.address);
   if (is_host_visible(memory)) visible_.add(memory.address, memory.bytes);
+  if (memory.kind != trace::Allocate::Kind::pinned) return;
+  std::lock_guard hold(lock_);
+  memory_.allocated(memory.address, memory.bytes);
+}
+
+void HostWrites::not_to_be_read(std::uint64_t address) {
+  unread_.insert(address);
+  std::lock_guard hold(lock_);
+  memory_.not_to_be_read(address);
+}
+
+void HostWrites::may_vanish(std::uint64_t address) {
+  registered_.insert(address);
+  std::lock_guard hold(lock_);
+  memory_.may_vanish(address);
 }
 
 void HostWrites::being_freed(const trace::Allocate& memory) {
   std::lock_guard hold(lock_);
+  memory_.freed(memory.address);
   forget(memory.address, memory.bytes);
 }
 
 void HostWrites::all_gone() {
   std::lock_guard hold(lock_);
+  memory_.all_gone();
   forget(0, everywhere);
 }
 
-void HostWrites::launch_failed() { all_gone(); }
+void HostWrites::launch_failed() {
+  std::lock_guard hold(lock_);
+  forget(0, everywhere);
+}
 
 void HostWrites::before(const trace::MemoryRange& range) {
   if (!count_) return;
@@ -232,10 +273,11 @@ void HostWrites::overwritten(const trace::MemoryRange& range) {
   uncertain_ += forget(range.address, range.extent());
 }
 
-void HostWrites::device_writes(const trace::MemoryRange& range, std::uint32_t stream) {
+void HostWrites::device_writes(const trace::MemoryRange& range, std::uint32_t stream, std::uint32_t graph) {
   if (stopped_ || !range.bytes()) return;
   std::lock_guard hold(lock_);
-  writes(range.address, range.extent(), stream);
+  memory_.used(range.address, next_);
+  writes(range.address, range.extent(), stream, graph);
 }
 
 bool HostWrites::reaches_host(std::uint64_t address) const {
@@ -272,10 +314,10 @@ void HostWrites::brings(const trace::Copy& copy) {
   visible_.add(to->address, to->bytes);
 }
 
-void HostWrites::talks(std::uint32_t stream) {
+void HostWrites::talks(std::uint32_t stream, std::uint32_t graph) {
   if (stopped_) return;
   std::lock_guard hold(lock_);
-  writes(0, everywhere, stream);
+  writes(0, everywhere, stream, graph);
 }
 
 std::uint32_t HostWrites::device_of(std::uint32_t stream) {
@@ -283,10 +325,11 @@ std::uint32_t HostWrites::device_of(std::uint32_t stream) {
   return streams_[stream].device;
 }
 
-void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream) {
+void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream, std::uint32_t graph) {
   using Direction = trace::Copy::Direction;
   if (stopped_) return;
-  if (copy.direction == Direction::d2h && !copy.pageable_destination) return device_writes(copy.destination, stream);
+  if (copy.direction == Direction::d2h && !copy.pageable_destination)
+    return device_writes(copy.destination, stream, graph);
   if (copy.direction != Direction::h2d || copy.pageable_source) return;
   const std::uint64_t address = copy.source.address, bytes = copy.source.extent();
   const trace::Allocate* const memory = session_.allocation_at(address);
@@ -297,6 +340,7 @@ void HostWrites::copied(const trace::Copy& copy, std::uint32_t stream) {
   const std::uint32_t host_stream = session_.host_stream(device_of(stream));
   std::lock_guard hold(lock_);
   if (stopped_) return;
+  memory_.used(address, next_);
   if (unread) {
     ++slow_;
     return;

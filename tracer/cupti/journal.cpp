@@ -6,8 +6,10 @@
 
 #include "deadheat/address.h"
 #include "deadheat/api_name.h"
+#include "tracer/cupti/condition_run.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/modules.h"
+#include "tracer/cupti/placed.h"
 #include "tracer/cupti/recorded_launch.h"
 #include "tracer/cupti/session.h"
 
@@ -81,6 +83,20 @@ void Journal::Launched::clear() {
   effects.clear();
 }
 
+void Journal::submit(const trace::Operation& operation, trace::TraceWriter& writer) {
+  writer.write(operation);
+  if (functions_.any()) functions_.submitted(operation);
+}
+
+void Journal::begin(std::uint32_t operation, trace::TraceWriter& writer) {
+  begun_ = operation;
+  if (!functions_.any() || !functions_.keeps_begin(operation)) writer.write(trace::OperationBegin{operation});
+}
+
+void Journal::end(std::uint32_t operation, trace::TraceWriter& writer) {
+  if (!functions_.any() || !functions_.keeps_end(operation)) writer.write(trace::OperationEnd{operation});
+}
+
 void Journal::write(const MemorySet& set, trace::TraceWriter& writer) {
   trace::Operation operation;
   operation.id = set.operation;
@@ -90,9 +106,9 @@ void Journal::write(const MemorySet& set, trace::TraceWriter& writer) {
                               set.value,
                               std::uint8_t(set.element_bytes),
                               plain_api_name(set.function ? set.function : "")};
-  writer.write(operation);
-  writer.write(trace::OperationBegin{set.operation});
-  writer.write(trace::OperationEnd{set.operation});
+  submit(operation, writer);
+  begin(set.operation, writer);
+  end(set.operation, writer);
 }
 
 void Journal::write(const AllocatorBlock& block, trace::TraceWriter& writer) {
@@ -135,7 +151,29 @@ void Journal::write(const LaunchFacts& l, std::span<std::uint64_t> words, const 
   if (l.ranges) operation.call_site = *l.ranges;
   if (more && !more->python.empty()) operation.call_site += (l.ranges ? " / " : "") + more->python;
   if (more && more->by_effect) writer.write(trace::Effects{l.operation, more->effects});
-  writer.write(operation);
+  submit(operation, writer);
+}
+
+// A launch of a graph's node follows the beginning of its operation.
+bool Journal::write(const std::shared_ptr<Awaited>& awaited, trace::TraceWriter& writer, bool last_chance) {
+  if (functions_.any()) {
+    std::shared_ptr<Awaited> held = awaited;
+    if (const auto placed = std::dynamic_pointer_cast<PlacedOperation>(awaited)) {
+      const PlacedOperation::Written written = placed->write_submission(writer, last_chance);
+      if (!written.operation) return written.settled;
+      functions_.submitted(*written.operation);
+      begin(written.operation->id, writer);
+      end(written.operation->id, writer);
+      return true;
+    }
+    if (std::dynamic_pointer_cast<RecordedLaunch>(awaited)) {
+      if (functions_.keeps(begun_, held)) return true;
+    } else if (std::dynamic_pointer_cast<ConditionRun>(awaited)) {
+      functions_.all_over(writer); // which nodes of bodies come behind them is not followed
+      if (!functions_.flush(writer, last_chance)) return false;
+    }
+  }
+  return awaited->write(writer, last_chance);
 }
 
 bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
@@ -143,11 +181,17 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
       [&](auto& what) {
         using What = std::decay_t<decltype(what)>;
         if constexpr (std::is_same_v<What, std::shared_ptr<Awaited>>) {
-          return what->write(writer, last_chance);
+          return write(what, writer, last_chance);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<Launched>>) {
           if (what->kernel) {
             words_of(*what->kernel, what->grid.x, what->arguments, words_);
             write(*what, words_, what.get(), writer);
+            if (functions_.any() && functions_.keeps_begin(what->operation)) {
+              std::shared_ptr<Awaited> accesses = std::move(what->accesses);
+              functions_.keeps(what->operation, accesses);
+              functions_.keeps_end(what->operation);
+              return true;
+            }
             if (beside_.takes(what->stream, what->accesses.get())) {
               beside_.add(what->operation, what->stream, std::move(what->accesses));
               return true;
@@ -162,7 +206,7 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           operation.id = what.operation;
           operation.stream = what.stream;
           operation.host_thread = what.host_thread;
-          writer.write(operation);
+          submit(operation, writer);
           writer.write(trace::EventRecord{what.event, what.stream, what.operation, what.host_thread});
         } else if constexpr (std::is_same_v<What, MemorySet> || std::is_same_v<What, AllocatorBlock>) {
           write(what, writer);
@@ -186,7 +230,18 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
                                                          ? node_footprints_.of(executable_, what->graph_node)
                                                          : nullptr;
           if (reached) launch->footprint = *reached;
-          writer.write(*what);
+          submit(*what, writer);
+        } else if constexpr (std::is_same_v<What, trace::OperationBegin>) {
+          begin(what.operation, writer);
+        } else if constexpr (std::is_same_v<What, trace::OperationEnd>) {
+          end(what.operation, writer);
+        } else if constexpr (std::is_same_v<What, FunctionOpens>) {
+          functions_.opens(what.operation);
+        } else if constexpr (std::is_same_v<What, FunctionBegun>) {
+          functions_.begun(what.operation, writer);
+        } else if constexpr (std::is_same_v<What, std::unique_ptr<FunctionOver>>) {
+          functions_.over(*what, writer);
+          return functions_.flush(writer, last_chance);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Module>>) {
           writer.write(*what);
         } else {
@@ -196,8 +251,14 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
             reach_.freed(what.allocation);
           } else if constexpr (std::is_same_v<What, trace::GraphLaunch>) {
             executable_ = what.graph;
+            functions_.graph_begins(what);
+          } else if constexpr (std::is_same_v<What, trace::GraphEnd>) {
+            functions_.graph_ends(what);
+          } else if constexpr (std::is_same_v<What, trace::StreamWait>) {
+            if (functions_.any()) functions_.wait(what);
           } else if constexpr (std::is_same_v<What, trace::StreamCreate>) {
             beside_.stream_made(what);
+            functions_.stream_made(what);
           }
           writer.write(what);
         }
@@ -234,8 +295,8 @@ bool Journal::write(const Entry& entry, std::uint8_t* bytes, trace::TraceWriter&
     words_.resize((entry.bytes - sizeof entry - sizeof facts) / sizeof(std::uint64_t));
     if (!words_.empty()) std::memcpy(words_.data(), bytes + sizeof facts, words_.size() * sizeof(std::uint64_t));
     write(facts, words_, nullptr, writer);
-    writer.write(trace::OperationBegin{facts.operation});
-    writer.write(trace::OperationEnd{facts.operation});
+    begin(facts.operation, writer);
+    end(facts.operation, writer);
     return true;
   }
   if (entry.kind & apart) {
@@ -266,9 +327,11 @@ void Journal::pump(trace::TraceWriter& writer, bool last_chance) {
       batch_.swap(full_);
     }
     if (batch_.empty()) {
-      if (last_chance)
+      if (last_chance) {
         beside_.write(writer, true);
-      else
+        functions_.all_over(writer);
+        functions_.flush(writer, true);
+      } else
         beside_.look(writer);
       return;
     }

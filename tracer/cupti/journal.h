@@ -29,6 +29,7 @@
 #include "tracer/cupti/beside.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/node_footprints.h"
+#include "tracer/cupti/open_functions.h"
 #include "tracer/cupti/quick_lock.h"
 #include "tracer/cupti/reach.h"
 #include "tracer/recorder/writer.h"
@@ -100,15 +101,22 @@ class Journal {
   struct ExecutableGone {
     std::uint32_t executable = 0;
   };
+  struct FunctionOpens { // the operation that comes next is a host function (open_functions.h)
+    std::uint32_t operation = 0;
+  };
+  struct FunctionBegun {
+    std::uint32_t operation = 0;
+  };
   // What host threads append: records without what is large and comes from kernels.
   using Item =
       std::variant<std::shared_ptr<Awaited>, std::unique_ptr<Launched>, EventRecorded, MemorySet, AllocatorBlock,
                    std::unique_ptr<CapturedKernel>, CopiedNode, CapturedGone, GraphKernel, ExecutableGone,
-                   trace::Device, std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free,
-                   trace::StreamCreate, trace::StreamMaker, trace::StreamDestroy, trace::EventRecord, trace::StreamWait,
-                   trace::HostWait, trace::HostWaitBegin, trace::HostWrite, std::unique_ptr<trace::Operation>,
-                   trace::GraphLaunch, trace::GraphEnd, trace::OperationBegin, trace::OperationEnd, trace::Incident,
-                   trace::Window, trace::Effects, trace::TensorMap>;
+                   FunctionOpens, FunctionBegun, std::unique_ptr<FunctionOver>, trace::Device,
+                   std::unique_ptr<trace::Module>, trace::Symbol, trace::Allocate, trace::Free, trace::StreamCreate,
+                   trace::StreamMaker, trace::StreamDestroy, trace::EventRecord, trace::StreamWait, trace::HostWait,
+                   trace::HostWaitBegin, trace::HostWrite, std::unique_ptr<trace::Operation>, trace::GraphLaunch,
+                   trace::GraphEnd, trace::OperationBegin, trace::OperationEnd, trace::Incident, trace::Window,
+                   trace::Effects, trace::TensorMap>;
 
   void push(Item item);
   void push(Launched& launched); // leaves it clear
@@ -137,6 +145,7 @@ class Journal {
   // Parts of the run are left out (layers.h): blocks that were not told of are no sign that none can be believed.
   void has_gaps() { gaps_ = true; }
   void push(trace::Operation operation) { push(Item(std::make_unique<trace::Operation>(std::move(operation)))); }
+  void push(FunctionOver over) { push(Item(std::make_unique<FunctionOver>(std::move(over)))); }
   void push(CapturedKernel kernel) { push(Item(std::make_unique<CapturedKernel>(std::move(kernel)))); }
   // Who is being written asks what an opaque kernel reaches that is a node of the graph whose launch this is; null: not
   // known.
@@ -213,6 +222,10 @@ class Journal {
   void write(const LaunchFacts& launch, std::span<std::uint64_t> words, const Launched* more,
              trace::TraceWriter& writer);
   void write(const MemorySet& set, trace::TraceWriter& writer);
+  bool write(const std::shared_ptr<Awaited>& awaited, trace::TraceWriter& writer, bool last_chance);
+  void submit(const trace::Operation& operation, trace::TraceWriter& writer);
+  void begin(std::uint32_t operation, trace::TraceWriter& writer);
+  void end(std::uint32_t operation, trace::TraceWriter& writer);
   void write(const AllocatorBlock& block, trace::TraceWriter& writer);
 
   alignas(64) QuickLock lock_; // of the queue
@@ -229,6 +242,8 @@ class Journal {
   std::vector<std::unique_ptr<Block>> batch_;
   std::size_t block_ = 0, at_ = 0; // the first entry of the batch that is not written
   Beside beside_;
+  OpenFunctions functions_;
+  std::uint32_t begun_ = 0; // the operation that began last, whose accesses may come next
   Reach reach_; // as of what was written last
   NodeFootprints node_footprints_; // likewise
   std::uint32_t executable_ = 0; // whose launch is being written

@@ -109,6 +109,19 @@ bool KeptBytes::take(const trace::MemoryRange& range, bool registered, std::vect
   return true;
 }
 
+void KeptBytes::take_in(std::uint64_t address, std::uint64_t bytes) {
+  std::vector<std::uint8_t> read_now;
+  if (before_.empty() || (registered_ ? !read(read_now) : !is_mapped(range_.address))) return;
+  std::uint64_t offset = 0;
+  for (std::uint64_t i = 0; i < pieces_; ++i) {
+    const Piece at = piece(i);
+    const std::uint64_t from = std::max(address, at.address), to = std::min(address + bytes, at.address + at.bytes);
+    const std::uint8_t* const now = registered_ ? read_now.data() + offset : memory_at(at.address);
+    if (from < to) std::memcpy(before_.data() + offset + (from - at.address), now + (from - at.address), to - from);
+    offset += at.bytes;
+  }
+}
+
 bool KeptBytes::compare(const Differs& differs) const {
   std::vector<std::uint8_t> read_now;
   if (before_.empty()) return false; // it was moved away

@@ -34,6 +34,7 @@ class KeptBytes {
   using Differs = std::function<bool(std::uint64_t address, std::span<const std::uint8_t> now)>;
   // False: the memory is gone.
   bool compare(const Differs& differs) const;
+  void take_in(std::uint64_t address, std::uint64_t bytes); // as they are now: what wrote them is known
 
   const trace::MemoryRange& range() const { return range_; }
   std::uint64_t bytes() const { return before_.size(); }

@@ -28,6 +28,12 @@ class PlacedOperation final : public Awaited {
   // settled, it stays as it is.
   bool settle(bool made, trace::Bytes data = {});
   bool write(trace::TraceWriter& writer, bool last_chance) override;
+  // Only that it was submitted, for whoever writes that it begins and ends.
+  struct Written {
+    bool settled = false; // else it may still be made
+    const trace::Operation* operation = nullptr; // null: there is none to be written
+  };
+  Written write_submission(trace::TraceWriter& writer, bool last_chance);
 
  private:
   enum class State : std::uint8_t { underway, made, failed, written };

@@ -13,6 +13,7 @@
 #include "tracer/cupti/no_signals.h"
 #include "tracer/cupti/relaxed.h"
 #include "tracer/cupti/session.h"
+#include "tracer/cupti/waiting_threads.h"
 #include "tracer/cupti/window.h"
 #include "tracer/ptx/demangle.h"
 
@@ -268,7 +269,8 @@ void Recorder::let_write() {
 // ---- its thread
 
 void Recorder::run() {
-  Own own;
+  const Own own;
+  const OwnThread own_thread;
   thread_ = pthread_self();
   session_.works_here();
   // Nobody waits for this thread where only operations are recorded: it need not drive one of the program's from its

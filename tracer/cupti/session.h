@@ -108,6 +108,8 @@ class Session {
   std::uint32_t recorded(std::uint32_t event) const; // the operation of its last record; 0: none
   std::uint32_t recorded_on(std::uint32_t event) const; // the stream of that
   bool known(CUstream handle) const; // it is alive, or the legacy default stream
+  // Of a stream that lives and that any thread can name, in its context. False: it is none.
+  bool handle_of(std::uint32_t stream, CUstream& handle) const;
 
   // ---- memory, under lock
   void allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes, std::uint64_t host_address,
@@ -135,6 +137,8 @@ class Session {
   // ---- operations, under lock
   // Appends the operation, and its execution at once; `launch`: what its accesses come from. Returns its id.
   std::uint32_t submit(trace::Operation operation, std::shared_ptr<Awaited> launch = nullptr);
+  // A host function's, which begins and ends when it runs (function_run.h), where what it writes is looked for.
+  std::uint32_t submit_function(trace::Operation operation);
   // Its operation's, and its own if it has none: before it is pushed. Under lock where there are timestamps.
   void number(Journal::LaunchFacts& launch) {
     launch.operation = next_operation();

@@ -166,6 +166,17 @@ std::uint32_t Session::recorded_on(std::uint32_t event) const {
 
 bool Session::known(CUstream handle) const { return !handle || handle == CU_STREAM_LEGACY || streams_.count(handle); }
 
+bool Session::handle_of(std::uint32_t stream, CUstream& handle) const {
+  for (const auto& [of, id] : streams_) {
+    if (id == stream) return handle = of, true;
+  }
+  const bool legacy = stream == 1 || std::any_of(default_streams_.begin(), default_streams_.end(), [&](const auto& of) {
+                        return of.second == stream && of.first.second == 0;
+                      });
+  if (legacy) handle = CU_STREAM_LEGACY;
+  return legacy;
+}
+
 // ---- memory
 
 void Session::allocated(trace::Allocate::Kind kind, std::uint64_t address, std::uint64_t bytes,
@@ -307,6 +318,16 @@ std::uint32_t Session::submit(trace::Operation operation, std::shared_ptr<Awaite
   return id;
 }
 
+std::uint32_t Session::submit_function(trace::Operation operation) {
+  if (!host_writes_) return submit(std::move(operation));
+  if (!operation.id) operation.id = next_operation();
+  operation.host_thread = host_thread();
+  const std::uint32_t id = operation.id;
+  journal_.push(Journal::FunctionOpens{id});
+  journal_.push(std::move(operation));
+  return id;
+}
+
 void Session::timed(const Journal::LaunchFacts& launch) {
   activity_->submitted(launch.operation, Activity::Kind::launch, launch.kernel->name);
 }
@@ -381,6 +402,7 @@ void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool que
   record.host_thread = host_thread();
   const bool told = host_writes_ && kind != trace::HostWait::Kind::operation;
   if (told) query ? host_writes_->before_wait(kind, id) : host_writes_->wait_ends(kind, id);
+  if (host_writes_) host_writes_->looks().host_learned();
   journal_.push(record);
   if (told) host_writes_->waited(kind, id);
   if (kind != trace::HostWait::Kind::event || !shared_events_.has(id)) return;

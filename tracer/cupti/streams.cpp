@@ -33,6 +33,23 @@ void begins_to_wait(Call& call, Kind kind, std::uint32_t id) {
   call.session.journal().push(trace::HostWaitBegin{kind, id, call.session.host_thread()});
 }
 
+// Around the whole of a call that waits: on the way out, host functions that were about to begin come first.
+class Waits {
+ public:
+  explicit Waits(Call& call) : call_(call), writes_(call.session.host_writes()) {
+    if (writes_) call.exit ? writes_->looks().let_functions_run() : writes_->looks().waiting.enters();
+  }
+  ~Waits() {
+    if (writes_ && call_.exit) writes_->looks().waiting.leaves();
+  }
+  Waits(const Waits&) = delete;
+  Waits& operator=(const Waits&) = delete;
+
+ private:
+  Call& call_;
+  HostWrites* const writes_;
+};
+
 void record(Call& call, CUevent event, CUstream handle) {
   if (!call.done() || call.captured(handle)) return;
   std::lock_guard hold(call.session.lock);
@@ -41,6 +58,7 @@ void record(Call& call, CUevent event, CUstream handle) {
 
 // `context`: null: the current one.
 void context_synchronized(Call& call, CUcontext context) {
+  const Waits waits(call);
   if (call.exit && !call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
@@ -70,6 +88,7 @@ void stream_waits(Call& call, cuStreamWaitEvent_params& p) {
 }
 
 void synchronize_stream(Call& call, cuStreamSynchronize_params& p) {
+  const Waits waits(call);
   if (call.exit && !call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
@@ -119,6 +138,7 @@ void open_event(Call& call, cuIpcOpenEventHandle_params& p) {
 void record_event(Call& call, cuEventRecord_params& p) { record(call, p.hEvent, p.hStream); }
 void record_event_with_flags(Call& call, cuEventRecordWithFlags_params& p) { record(call, p.hEvent, p.hStream); }
 void synchronize_event(Call& call, cuEventSynchronize_params& p) {
+  const Waits waits(call);
   if (call.exit && !call.done()) return;
   {
     std::lock_guard hold(call.session.lock);
