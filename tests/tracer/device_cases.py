@@ -217,6 +217,20 @@ def refilled_buffer(case):
 
 
 @over_embedded
+def function_that_refills(case):
+    """The upload brings what the buffer held, or what the function wrote, which a replay performs in its place, and once."""
+    for ranged in (0, 1):
+        page_locked(case, "function", {100, 150}, ranged)
+        records = case.records().splitlines()
+        assert sum(record.startswith("effects") for record in records) == 1, records
+    said, (status, report) = case.host("function", 1, 1)
+    race, = report["races"]
+    assert (race["first"]["kernel"], race["second"]["kernel"]) == ("cuMemcpyHtoDAsync", "cuLaunchHostFunc"), race
+    # What is uploaded behind the function is the same in both orders.
+    assert "api the host itself" not in case.records() and len(race["differences"]) == 1, race
+
+
+@over_embedded
 def window_budget(case):
     """What does not fit is said, in the trace too, and nothing is replayed."""
     said, _ = case.window(1, ":window=1:window-budget=0:capture-range=cudaProfilerApi")
@@ -448,6 +462,6 @@ cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, b
          no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs, graph_that_was_made_before,
          graph_when_the_budget_is_used_up,
          window_with_a_graph_in_one_piece, window_with_uploads_by_graphs, graph_that_the_driver_launches_itself, window_without_fault,
-         window_reaches_the_host, staging_buffer, mapped_memory, launch_that_fails, memory_of_another_device,
+         window_reaches_the_host, staging_buffer, function_that_refills, mapped_memory, launch_that_fails, memory_of_another_device,
          copy_of_a_plane, refilled_buffer, window_budget, no_window, no_buffers, window_without_end, python_lines,
          python_without_its_lock]

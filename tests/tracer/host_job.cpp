@@ -9,7 +9,8 @@
 // uploaded, and uploads it elsewhere), graph (a graph uploads the buffer, and a kernel works on what came; it is
 // launched twice, and the host refills the buffer in between; then a kernel on another stream writes there),
 // graph_behind (likewise, and a host function behind the upload is the one that refills), graph_ahead (a host function
-// ahead of the upload fills the buffer). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
+// ahead of the upload fills the buffer), function (a host function of another stream refills the buffer, which is then
+// uploaded elsewhere). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
 // kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop. Prints a sum of what was
 // made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
@@ -152,6 +153,14 @@ struct Job {
     auto* words = static_cast<unsigned*>(to);
     for (unsigned i = 0; i < count; ++i) words[i] += 50;
   }
+  void function() {
+    CHECK(cuMemcpyHtoDAsync_v2(target, host, 4 * count, first));
+    between();
+    CHECK(cuLaunchHostFunc(second, add, host));
+    usleep(150'000); // until the stand-in's host function has run
+    CHECK(cuStreamSynchronize(second));
+    CHECK(cuMemcpyHtoDAsync_v2(other, host, 4 * count, second));
+  }
   void graph(const std::string& what) {
     CUgraph made = nullptr;
     CUgraphNode uploads, scales, refills;
@@ -226,6 +235,7 @@ int main(int argc, char** argv) {
   if (what == "plane") job.plane();
   if (what == "hidden") job.hidden();
   if (what == "refill") job.refill();
+  if (what == "function") job.function();
   if (what.starts_with("graph")) job.graph(what);
   if (what == "fails") job.fails();
   if (what == "doorbell") job.doorbell();

@@ -14,6 +14,11 @@ deadheat_test(tracer_assembly_plan_test tracer_assembly_plan_test.cpp
               ${PROJECT_SOURCE_DIR}/tracer/cupti/assembly_plan.cpp LIBS deadheat_ptx)
 # What opaque launches reach: a part of the preload library, without CUDA.
 deadheat_test(tracer_reach_test tracer_reach_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/reach.cpp LIBS deadheat_headers)
+# Which operations come behind host functions that are not over, likewise.
+deadheat_test(tracer_open_functions_test tracer_open_functions_test.cpp
+              ${PROJECT_SOURCE_DIR}/tracer/cupti/open_functions.cpp LIBS deadheat_trace)
+deadheat_test(tracer_locked_memory_test tracer_locked_memory_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/locked_memory.cpp
+              LIBS deadheat_headers)
 deadheat_test(tracer_tensor_lists_test tracer_tensor_lists_test.cpp ${PROJECT_SOURCE_DIR}/tracer/cupti/tensor_lists.cpp
               LIBS deadheat_headers)
 # Who waits for launches that have not ended: likewise.

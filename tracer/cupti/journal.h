@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "deadheat/trace.h"
+#include "tracer/cupti/awaited.h"
 #include "tracer/cupti/beside.h"
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/node_footprints.h"
@@ -38,14 +39,6 @@ namespace deadheat::cupti {
 
 struct Kernel;
 class RecordedLaunch;
-
-// A launch whose accesses are to come.
-class Awaited {
- public:
-  virtual ~Awaited() = default;
-  // Writes what has arrived. True when that was all.
-  virtual bool write(trace::TraceWriter& writer, bool last_chance) = 0;
-};
 
 class Journal {
  public:

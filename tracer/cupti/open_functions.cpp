@@ -1,9 +1,8 @@
 #include "tracer/cupti/open_functions.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
-
-#include "tracer/cupti/journal.h"
 
 namespace deadheat::cupti {
 

@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "deadheat/trace.h"
+#include "tracer/cupti/awaited.h"
 #include "tracer/recorder/writer.h"
 
 namespace deadheat::cupti {
-
-class Awaited;
 
 // What is told of a host function's end, before it is in the trace.
 struct FunctionOver {
