@@ -5,6 +5,7 @@
 // Thread-safety: as the driver's.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -28,11 +29,12 @@ std::map<CUstream, std::vector<std::pair<CUhostFn, void*>>>& functions =
     *new std::map<CUstream, std::vector<std::pair<CUhostFn, void*>>>;
 
 // Of functions that run beside the job: by stream, those that have not returned.
-std::atomic<bool> beside{false}, slow{false}, busy{false};
+std::atomic<bool> beside{false}, slow{false}, late{false}, spins{false}, busy{false};
 std::map<CUstream, int>& running = *new std::map<CUstream, int>;
 std::condition_variable& ended = *new std::condition_variable;
 
 void run_beside(CUstream stream) {
+  pthread_setname_np(pthread_self(), "cuda00001400006"); // as the driver's are called
   for (;;) {
     std::unique_lock hold(lock);
     std::pair<CUhostFn, void*> next;
@@ -45,6 +47,7 @@ void run_beside(CUstream stream) {
     next = queue.front();
     queue.erase(queue.begin());
     hold.unlock();
+    if (late) std::this_thread::sleep_for(std::chrono::microseconds(500));
     next.first(next.second);
   }
 }
@@ -62,6 +65,10 @@ void fake::runs_functions(CUstream stream) {
   std::vector<std::pair<CUhostFn, void*>> due;
   {
     std::unique_lock hold(lock);
+    while (spins && running[stream]) {
+      hold.unlock();
+      hold.lock();
+    }
     ended.wait(hold, [&] { return running[stream] == 0; });
     due.swap(functions[stream]);
   }
@@ -114,10 +121,12 @@ EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, 
     return CUDA_SUCCESS;
   });
 }
-// Functions run beside the job, on a thread for each stream, as soon as they are submitted; `slowly`: before the call
-// that submits them has returned.
-EXPORT void fake_functions_beside(bool slowly) {
+// Functions run beside the job, on a thread for each stream, as soon as they are submitted, or some time later;
+// `slowly`: before the call that submits them has returned; `actively`: who waits for a stream does not sleep.
+EXPORT void fake_functions_beside(bool slowly, bool later, bool actively) {
   slow = slowly;
+  late = later;
+  spins = actively;
   beside = true;
 }
 EXPORT void fake_device_is_busy(bool is) { busy = is; } // says every stream that is asked

@@ -10,24 +10,33 @@ def races(case, what, fault, settings=""):
     return [tuple(sorted(race[side]["kernel"] for side in ("first", "second"))) for race in report["races"]]
 
 
+def seen(case, what, settings=""):
+    """Of a race that is there. On a machine that is busy the function may not be alone, or begin too late."""
+    for _ in range(8):
+        found = races(case, what, 1, settings)
+        if found:
+            break
+    return found
+
+
 def functions_that_write(case):
     """What a function writes is its operation's: a race with copies that nothing orders with it, and told once."""
     function, upload = "cuLaunchHostFunc", "cuMemcpyHtoDAsync"
     pair = (function, upload)
     for settings in ("", ":accesses=0"):
-        for what in ("upload", "early", "kept", "part", "registered", "budget", "within", "learned"):
-            for fault in (0, 1):
-                found = races(case, what, fault, settings)
-                assert found == [pair] * fault, (what, fault, settings, found, case.records())
+        for what in ("upload", "early", "kept", "late", "spins", "part", "registered", "budget", "within", "learned"):
+            found = races(case, what, 0, settings)
+            assert found == [], (what, settings, found, case.records())
+            found = seen(case, what, settings)
+            assert found == [pair], (what, settings, found, case.records())
     for what, pair in (("download", (function, "cuMemcpyDtoHAsync")), ("callback", ("cuMemcpyHtoDAsync", "cuStreamAddCallback"))):
-        for fault in (0, 1):
-            found = races(case, what, fault)
-            assert found == [pair] * fault, (what, fault, found, case.records())
+        assert races(case, what, 0) == [], (what, case.records())
+        assert seen(case, what) == [pair], (what, case.records())
 
 
 def bytes_that_functions_write(case):
     """Those, and no others, while the function runs: between the host's waits."""
-    assert races(case, "part", 1)
+    assert seen(case, "part")
     records = case.records()
     base, = re.findall(r"^allocate \d+ pinned address (\w+)", records, re.M)
     wrote, = re.findall(r"^effects .*", records, re.M)
@@ -36,13 +45,13 @@ def bytes_that_functions_write(case):
 
 def functions_that_may_not_have(case):
     """Others may have written, or told the function; and memory that cannot be looked at."""
-    notes = {"thread": "other threads", "busy": "the device may write", "kernel": "kernels that may tell",
+    notes = {"thread": "other threads", "woken": "other threads", "busy": "the device may write", "copied": "the device may write", "kernel": "kernels that may tell",
              "unused": "64 MiB of page-locked memory"}
-    for what in ("thread", "busy", "kernel", "combined", "shared", "vanishes", "other", "unused"):
+    for what in ("thread", "woken", "busy", "kernel", "combined", "shared", "vanishes", "other", "sleeps", "copied", "unused"):
         found = races(case, what, 0)
         assert found == [], (what, found, case.records())
         assert what not in notes or notes[what] in case.dump(), (what, case.dump())
-    assert races(case, "busy", 1) == [("cuLaunchHostFunc", "cuMemcpyHtoDAsync")]
+    assert seen(case, "busy") == [("cuLaunchHostFunc", "cuMemcpyHtoDAsync")]
     assert races(case, "upload", 1, ":host-writes=0") == []
 
 

@@ -4,16 +4,19 @@
 // With FAULT 1 nothing orders the function with a copy of another stream, with 0 that waits for an event behind the
 // function: upload (the copy reads what the function writes), download (it writes there), early (upload; the function
 // begins before the call that submits it has returned), kept (upload, submitted before the function; right: the
-// function's stream waits for it), callback (a stream's callback writes), part (one byte), registered (the program's
-// own memory), budget (beside 100 MiB that nobody uses), within (likewise, and lies in them; right: the host waits for
-// the copy before the function is submitted), learned (the twelfth time the function writes; with FAULT 1 it had
-// written the first time, too), wakes (the function waits for the host, which tells it once it has waited for the copy,
-// or before; what follows the function writes what the copy brings). Right, with FAULT 0 and 1: thread (another thread
-// runs meanwhile), busy (a download of a busy stream into the memory; with FAULT 1 into other memory: that is a race
-// then), kernel (one that may tell the host something), combined (write-combined memory), shared (with other
-// processes), vanishes (memory that is registered is unmapped), other (another function runs at the same time), unused
-// (of 100 MiB what no copy uses is written). many: as many functions as FAULT says, which write nothing; prints how
-// long their submission and they took, in microseconds each. Prints "done".
+// function's stream waits for it), late (likewise, and the host has waited for the copy when the function begins, but
+// not when it was submitted), spins (upload; who waits for the function's stream does not sleep), callback (a stream's
+// callback writes), part (one byte), registered (the program's own memory), budget (beside 100 MiB that nobody uses),
+// within (likewise, and lies in them; right: the host waits for the copy before the function is submitted), learned
+// (the twelfth time the function writes; with FAULT 1 it had written the first time, too), wakes (the function waits
+// for the host, which tells it once it has waited for the copy, or before; what follows the function writes what the
+// copy brings). Right, with FAULT 0 and 1: thread (another thread runs meanwhile), woken (likewise, from when
+// the function has begun), busy (a download of a busy stream
+// into the memory; with FAULT 1 into other memory: that is a race then), kernel (one that may tell the host something),
+// combined (write-combined memory), shared (with other processes), vanishes (memory that is registered is unmapped),
+// other (another function runs at the same time), sleeps (the function does), copied (a call that waits copies into the
+// memory), unused (of 100 MiB what no copy uses is written). many: as many functions as FAULT says, which write
+// nothing; prints how long their submission and they took, in microseconds each. Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <sys/mman.h>
@@ -32,7 +35,8 @@
 
 #include "tests/tracer/driver_check.h"
 
-extern "C" void fake_functions_beside(bool slowly);
+extern "C" void fake_functions_beside(bool slowly, bool later, bool actively);
+extern "C" void fake_while_copying(void (*happens)());
 extern "C" void fake_device_is_busy(bool is);
 
 namespace {
@@ -88,8 +92,13 @@ void fill(void* of) {
   auto& job = *static_cast<Job*>(of);
   const int run = ++job.runs;
   if (job.unmapped) munmap(job.unmapped, bytes);
+  if (job.what == "woken") {
+    job.beside = true;
+    job.beside.notify_one();
+  }
   for (const unsigned turn = job.turns; job.beside && job.turns == turn;) {
   }
+  if (job.what == "sleeps") usleep(1000);
   if (run < job.writes_from && !(job.write_first && run == 1)) return;
   for (std::size_t i = 0; i < job.count; ++i) job.host[job.from + i] = std::uint8_t(job.host[job.from + i] + 3);
 }
@@ -127,6 +136,32 @@ void kept(Job& job) {
   if (!job.fault) CHECK(cuStreamWaitEvent(job.filling, job.second, 0));
   job.submit(fill);
   job.finish();
+}
+
+void late(Job& job) {
+  job.host = Job::pinned();
+  job.upload();
+  CHECK(cuEventRecord(job.second, job.copying));
+  if (!job.fault) CHECK(cuStreamWaitEvent(job.filling, job.second, 0));
+  job.submit(fill);
+  CHECK(cuStreamSynchronize(job.copying));
+  job.finish();
+}
+
+void copied(Job& job) {
+  static Job* of = nullptr;
+  static std::atomic<bool> copying{false};
+  of = &job;
+  job.host = Job::pinned();
+  fake_while_copying([] {
+    copying = true;
+    while (of->runs == 0) usleep(100'000);
+  });
+  std::thread other([&] { CHECK(cuMemcpyDtoH_v2(job.host, job.device, bytes)); });
+  while (!copying) usleep(100);
+  job.submit(fill);
+  CHECK(cuStreamSynchronize(job.filling));
+  other.join();
 }
 
 void callback(Job& job) {
@@ -179,8 +214,9 @@ void told(Job& job) {
 }
 
 void thread(Job& job) {
-  job.beside = true;
+  job.beside = job.what == "thread";
   std::thread runs([&] {
+    job.beside.wait(false);
     while (job.beside) ++job.turns;
   });
   job.fault = true;
@@ -214,7 +250,14 @@ void kernel(Job& job) {
 void other(Job& job) {
   CUstream third = nullptr;
   CHECK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
-  CHECK(cuLaunchHostFunc(third, [](void*) { usleep(60'000); }, nullptr));
+  CHECK(cuLaunchHostFunc(
+      third,
+      [](void*) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      },
+      nullptr));
   job.fault = true;
   usual(job);
   CHECK(cuStreamSynchronize(third));
@@ -244,8 +287,9 @@ int main(int argc, char** argv) {
   CHECK(cuStreamCreate(&job.copying, CU_STREAM_NON_BLOCKING));
   CHECK(cuMemAlloc_v2(&job.device, bytes));
   CHECK(cuMemAlloc_v2(&job.other, bytes));
-  fake_functions_beside(job.what == "early");
+  fake_functions_beside(job.what == "early", job.what == "late", job.what == "spins");
   if (job.what == "part") job.from = 77, job.count = 1;
+  if (job.what == "sleeps") job.fault = true;
   if (job.what == "registered") job.host = Job::own(MAP_PRIVATE);
   if (job.what == "shared") job.host = Job::own(MAP_SHARED), job.fault = true;
   if (job.what == "combined") job.host = Job::pinned(bytes, CU_MEMHOSTALLOC_WRITECOMBINED), job.fault = true;
@@ -256,6 +300,10 @@ int main(int argc, char** argv) {
     download(job);
   else if (what == "kept")
     kept(job);
+  else if (what == "late")
+    late(job);
+  else if (what == "copied")
+    copied(job);
   else if (what == "callback")
     callback(job);
   else if (what == "within" || what == "unused")
@@ -264,7 +312,7 @@ int main(int argc, char** argv) {
     learned(job);
   else if (what == "wakes")
     told(job);
-  else if (what == "thread")
+  else if (what == "thread" || what == "woken")
     thread(job);
   else if (what == "busy")
     busy(job);

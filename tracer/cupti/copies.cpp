@@ -129,6 +129,7 @@ void place(Call& call, CUstream handle, decltype(trace::Operation::what) what, H
   const auto* set = std::get_if<trace::Set>(&operation.what);
   if (writes && copy && writes_host(*copy) && !copy->pageable_destination) writes->writes_now(copy->destination);
   if (writes && set) writes->writes_now(set->destination);
+  if (writes && waits == HostWaits::until_done) writes->looks().waiting.enters();
   if (writes && waits != HostWaits::not_at_all) writes->before_wait(trace::HostWait::Kind::stream, operation.stream);
   auto held = std::make_unique<Placed>(
       std::make_shared<PlacedOperation>(std::move(operation), waits, window && window->open()));
@@ -144,9 +145,12 @@ void returned(Call& call, const Placed& placed, Data&& data) {
     HostWrites* writes;
     ~Settled() {
       operation.settle(false);
-      if (writes) writes->writes_no_more();
+      if (!writes) return;
+      writes->writes_no_more();
+      writes->looks().waiting.leaves();
     }
   } settled{*placed, call.session.host_writes()};
+  if (settled.writes && placed->waits() == HostWaits::until_done) settled.writes->looks().let_functions_run();
   if (!call.done()) {
     if (!placed->settle(false)) call.session.incident("lost", "a copy that failed late is in the trace");
     return;

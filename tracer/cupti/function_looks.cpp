@@ -28,7 +28,7 @@ constexpr std::chrono::nanoseconds most_spent = 5s; // in all
 constexpr std::uint32_t most_looks = 256; // at functions of one code
 constexpr std::uint32_t idle_looks = 8; // after so many that showed nothing
 constexpr std::uint32_t vain_looks = 16; // in a row, where it was never alone
-constexpr auto soon = 2ms; // a function that is ready begins by then
+constexpr auto soon = 5ms; // a function that is ready begins by then
 constexpr auto held_longest = 100ms;
 constexpr int most_held_in_vain = 64;
 
@@ -53,6 +53,10 @@ void FunctionLooks::learn(const void* code, bool alone, bool wrote) {
   known.alone += alone;
   known.in_vain = alone ? 0 : known.in_vain + 1;
   known.wrote |= wrote;
+  const auto due = due_by_code_.find(code);
+  if (wanted(known) || due == due_by_code_.end()) return;
+  due_ -= due->second;
+  due_by_code_.erase(due);
 }
 
 void FunctionLooks::comes(const void* code) {
@@ -74,6 +78,11 @@ void FunctionLooks::comes_no_more(const void* code) {
 void FunctionLooks::let_functions_run() {
   if (due_ == 0 && looking_ == 0) return;
   const auto begun = Clock::now();
+  struct Spent {
+    FunctionLooks& looks;
+    const Clock::time_point since;
+    ~Spent() { looks.spent_ += std::chrono::nanoseconds(Clock::now() - since).count(); }
+  } const spent{*this, begun};
   std::unique_lock hold(lock_);
   for (;;) {
     const std::uint64_t moved = begun_ + over_;
