@@ -122,6 +122,8 @@ def window_with_uploads_by_graphs(case):
             assert said == [] and status == 0 and not report["races"], (what, said, report)
             said, (status, report) = case.host(what, 1, ranged)
             assert said == [] and status == 1 and report["races"], (what, said, report)
+            # What the function of a node writes is its own.
+            assert ("\neffects" in case.records()) == (what == "graph_behind"), case.records()
             values = {race["differences"][0]["example"][side] for race in report["races"] for side in "ab"}
             assert {brought, 5} <= values <= {brought, 5, 15}, (what, report["races"])
     said, _ = case.host("graph_ahead", 0, 1, False)

@@ -99,10 +99,10 @@ void FunctionLooks::let_functions_run() {
 }
 
 void FunctionLooks::say() {
-  std::uint64_t busy, left_out, no_room, not_followed;
+  std::uint64_t busy, left_out, no_room, not_followed, no_clocks;
   {
     std::lock_guard hold(lock_);
-    busy = busy_, left_out = left_out_, no_room = no_room_, not_followed = not_followed_;
+    busy = busy_, left_out = left_out_, no_room = no_room_, not_followed = not_followed_, no_clocks = no_clocks_;
   }
   const auto note = [&](std::uint64_t functions, const char* text) {
     if (functions) session_.incident("note", std::string("what host functions write: ") + text, functions);
@@ -110,6 +110,7 @@ void FunctionLooks::say() {
   note(busy, "not looked for where other threads of the process run meanwhile");
   note(left_out, "not looked for where the device may write meanwhile");
   note(no_room, "64 MiB of page-locked memory are looked at");
+  note(no_clocks, "not looked for, since this system does not say for how long threads have run");
   note(not_followed, "not looked for beside kernels that may tell the host something, or be told");
 }
 
@@ -198,15 +199,15 @@ FunctionLooks::Look::Look(FunctionLooks& looks, const void* code, CUcontext cont
                           const std::atomic<std::uint64_t>& function)
     : looks_(looks), code_(code), context_(context), function_(function) {
   ++looks_.running_;
-  looks_at_it_ = looks_.wanted(code) && !looks_.writes_.stopped() && RunTimes::can_tell();
+  looks_at_it_ = looks_.wanted(code) && !looks_.writes_.stopped();
   if (looks_at_it_) ++looks_.looking_;
   begun_ = ++looks_.begun_;
   looks_.comes_no_more(code);
   if (!looks_at_it_) return;
   const auto now = Clock::now(), until = now + patience;
   bool alone = false;
-  while (wait_until_quiet(until) && looks_.running_ == 1 && device_is_done(Clock::now() + patience_with_device) &&
-         !(alone = is_quiet() && run_.none_is_ready(waits_))) {
+  while (can_be_told() && wait_until_quiet(until) && looks_.running_ == 1 &&
+         device_is_done(Clock::now() + patience_with_device) && !(alone = is_quiet() && run_.none_is_ready(waits_))) {
   }
   learned_ = looks_.learned_;
   if (alone) {
@@ -225,6 +226,15 @@ FunctionLooks::Look::~Look() {
   if (looks_at_it_) --looks_.looking_;
   ++looks_.over_;
   looks_.moved_.notify_all();
+}
+
+// Else there is no use in waiting.
+bool FunctionLooks::Look::can_be_told() {
+  const bool clocks = RunTimes::can_tell(), talk = clocks && looks_.writes_.may_write_beside(function_).anything;
+  if (clocks && !talk) return true;
+  std::lock_guard hold(looks_.lock_);
+  ++(talk ? looks_.not_followed_ : looks_.no_clocks_);
+  return false;
 }
 
 bool FunctionLooks::Look::is_quiet() {
@@ -249,11 +259,7 @@ bool FunctionLooks::Look::wait_until_quiet(Clock::time_point until) {
 bool FunctionLooks::Look::device_is_done(Clock::time_point until) {
   const HostWrites::MayWrite may = looks_.writes_.may_write_beside(function_);
   without_.clear();
-  if (may.anything) {
-    std::lock_guard hold(looks_.lock_);
-    ++looks_.not_followed_;
-    return false;
-  }
+  if (may.anything) return false;
   if (may.there.empty()) return true;
   std::vector<std::uint32_t> streams;
   for (const auto& [stream, span] : may.there) {

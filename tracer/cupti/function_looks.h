@@ -64,6 +64,7 @@ class FunctionLooks {
 
    private:
     using Clock = std::chrono::steady_clock;
+    bool can_be_told();
     bool is_quiet(); // and what the other threads have run until now is kept
     bool wait_until_quiet(Clock::time_point until);
     bool device_is_done(Clock::time_point until); // or what is left out is known
@@ -102,7 +103,7 @@ class FunctionLooks {
   std::unordered_map<const void*, int> due_by_code_;
   std::shared_ptr<Device> device_;
   std::uint64_t not_held_for_ = 0; // functions that have begun when one was waited for in vain
-  std::uint64_t busy_ = 0, left_out_ = 0, no_room_ = 0, not_followed_ = 0; // functions
+  std::uint64_t busy_ = 0, left_out_ = 0, no_room_ = 0, not_followed_ = 0, no_clocks_ = 0; // functions
 };
 
 } // namespace deadheat::cupti
