@@ -128,6 +128,10 @@ def window_with_uploads_by_graphs(case):
             assert {brought, 5} <= values <= {brought, 5, 15}, (what, report["races"])
     said, _ = case.host("graph_ahead", 0, 1, False)
     assert len(said) == 1 and "what a host function of it may write" in said[0], said
+    # The recorded kernel comes behind the upload, and that behind the function: each of the two launches.
+    steps = re.findall(r"^(effects|end operation \d+|access)\b", case.records(), re.M)
+    assert case.analysis()["summary"]["complete"] and case.analysis()["races"] == [], case.analysis()
+    assert steps.index("effects") < steps.index("access"), case.records()
 
 
 @over_embedded
@@ -226,6 +230,9 @@ def function_that_refills(case):
         records = case.records().splitlines()
         wrote, = (i for i, record in enumerate(records) if record.startswith("effects"))
         assert not any(record.startswith("host_write ") for record in records[wrote:]), records
+        function, = re.findall(r"^effects operation (\d+)", records[wrote])
+        accesses = [i for i, record in enumerate(records) if record.startswith("access ")]
+        assert accesses and min(accesses) > records.index("end operation " + function), records
     said, (status, report) = case.host("function", 1, 1)
     race, = report["races"]
     assert (race["first"]["kernel"], race["second"]["kernel"]) == ("cuMemcpyHtoDAsync", "cuLaunchHostFunc"), race

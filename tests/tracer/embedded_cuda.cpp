@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -474,6 +475,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   cuStreamSynchronize_params p{stream};
   return CALL(cuStreamSynchronize, nullptr, p, {
     embedded::late_graphs(p.hStream);
+    embedded::late_functions(stream_of(p.hStream));
     return wait(trace::HostWait::Kind::stream, stream_of(p.hStream));
   });
 }
@@ -486,6 +488,33 @@ EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, 
     return CUDA_SUCCESS;
   });
 }
+namespace {
+std::mutex& functions_lock = *new std::mutex;
+std::condition_variable& functions_over = *new std::condition_variable;
+std::map<std::uint32_t, int>& functions = *new std::map<std::uint32_t, int>; // that are not over, by stream
+} // namespace
+
+void embedded::run_function(CUstream stream, const CUDA_HOST_NODE_PARAMS& function) {
+  {
+    std::lock_guard hold(functions_lock);
+    ++functions[stream_of(stream)];
+  }
+  std::thread([stream, function] {
+    wait(trace::HostWait::Kind::stream, stream_of(stream));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    function.fn(function.userData);
+    std::lock_guard hold(functions_lock);
+    --functions[stream_of(stream)];
+    functions_over.notify_all();
+  }).detach();
+}
+void embedded::late_functions(std::uint32_t stream) {
+  std::unique_lock hold(functions_lock);
+  functions_over.wait(hold, [&] {
+    return std::all_of(functions.begin(), functions.end(),
+                       [&](const auto& of) { return of.second == 0 || (stream && of.first != stream); });
+  });
+}
 // In a thread of its own, some time after the call.
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   cuLaunchHostFunc_params p{stream, function, data};
@@ -494,11 +523,7 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data)
     work.type = CU_GRAPH_NODE_TYPE_HOST;
     work.host = {p.fn, p.userData};
     if (embedded::captured(p.hStream, work)) return CUDA_SUCCESS;
-    std::thread([p] {
-      wait(trace::HostWait::Kind::stream, stream_of(p.hStream));
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      p.fn(p.userData);
-    }).detach();
+    embedded::run_function(p.hStream, {p.fn, p.userData});
     return CUDA_SUCCESS;
   });
 }
@@ -512,7 +537,10 @@ EXPORT CUresult cuStreamQuery(CUstream stream) {
 }
 EXPORT CUresult cuCtxSynchronize() {
   char none = 0;
-  return CALL(cuCtxSynchronize, nullptr, none, { return wait(trace::HostWait::Kind::device, 0); });
+  return CALL(cuCtxSynchronize, nullptr, none, {
+    embedded::late_functions(0);
+    return wait(trace::HostWait::Kind::device, 0);
+  });
 }
 EXPORT CUresult cuProfilerStart() {
   char none = 0;

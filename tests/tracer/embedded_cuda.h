@@ -51,6 +51,9 @@ bool is_captured(CUstream stream);
 // Graphs that run in a thread of their own: the last of a stream's; invalid: there is none. Under the lock.
 std::shared_future<void>& late_graph(CUstream stream);
 void late_graphs(CUstream stream); // waits for them
+// In a thread of its own, some time later; who waits for the stream, or for all (0), waits for that.
+void run_function(CUstream stream, const CUDA_HOST_NODE_PARAMS& function);
+void late_functions(std::uint32_t stream);
 CUgraph captured_graph(CUstream stream); // that it is captured into; null: it is not
 
 } // namespace embedded

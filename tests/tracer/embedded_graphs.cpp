@@ -142,13 +142,7 @@ void run(const Node& node, CUstream stream) {
                        {node.kernel.blockDimX, node.kernel.blockDimY, node.kernel.blockDimZ},
                        node.kernel.sharedMemBytes, node.arguments, stream);
       break;
-    case CU_GRAPH_NODE_TYPE_HOST:
-      std::thread([host = node.host, stream] {
-        embedded::wait(trace::HostWait::Kind::stream, embedded::stream_of(stream));
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        host.fn(host.userData);
-      }).detach();
-      break;
+    case CU_GRAPH_NODE_TYPE_HOST: embedded::run_function(stream, node.host); break;
     case CU_GRAPH_NODE_TYPE_GRAPH:
       for (const auto& inner : node.child->nodes) run(*inner, stream);
       break;

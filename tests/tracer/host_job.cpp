@@ -10,7 +10,8 @@
 // launched twice, and the host refills the buffer in between; then a kernel on another stream writes there),
 // graph_behind (likewise, and a host function behind the upload is the one that refills), graph_ahead (a host function
 // ahead of the upload fills the buffer), function (a host function of another stream refills the buffer, which is then
-// uploaded elsewhere). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
+// uploaded elsewhere, where a kernel
+// behind the function has written). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
 // kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop. Prints a sum of what was
 // made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
@@ -157,6 +158,8 @@ struct Job {
     CHECK(cuMemcpyHtoDAsync_v2(target, host, 4 * count, first));
     between();
     CHECK(cuLaunchHostFunc(second, add, host));
+    unsigned value = 5;
+    launch(fill, second, {&other, &value});
     usleep(150'000); // until the stand-in's host function has run
     CHECK(cuStreamSynchronize(second));
     CHECK(cuMemcpyHtoDAsync_v2(other, host, 4 * count, second));

@@ -1,6 +1,7 @@
 // What comes behind a host function begins when that is over, and nothing else waits for it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -168,6 +169,26 @@ TEST_F(OpenFunctionsTest, WhatItWroteAndWhatItWasTold) {
   over(first, true, {{0x1000, {4, {1, 2, 3, 4}, {}}}});
   const std::string waits = "host_wait operation " + std::to_string(first) + " thread 0";
   EXPECT_EQ(log(), (std::vector<std::string>{begins(first), waits, "effects operation 1", waits, ends(first)}));
+}
+
+TEST_F(OpenFunctionsTest, WhatTheHostHasWaitedForIsOver) {
+  using Kind = trace::HostWait::Kind;
+  const auto waits = [&](Kind kind, std::uint32_t id, std::uint32_t record = 0) {
+    functions.host_waited({kind, id, record, false, 1}, *writer);
+    EXPECT_TRUE(functions.flush(*writer, false));
+  };
+  const auto first = function(2), second = function(2), third = function(2), behind = run(submit(2));
+  functions.host_begins_to_wait({Kind::stream, 2, 1});
+  const auto later = function(2), other = function(3), event = submit(3), elsewhere = function(4);
+  waits(Kind::stream, 2);
+  waits(Kind::event, 1, event);
+  EXPECT_TRUE(functions.any());
+  functions.host_begins_to_wait({Kind::device, 1, 1});
+  waits(Kind::device, 1);
+  EXPECT_FALSE(functions.any());
+  Order all = order();
+  std::sort(all.begin() + 5, all.end());
+  EXPECT_EQ(all, (Order{first, second, third, behind, other, later, elsewhere}));
 }
 
 TEST_F(OpenFunctionsTest, OfSomeNoMoreIsHeard) {

@@ -89,7 +89,6 @@ void Journal::submit(const trace::Operation& operation, trace::TraceWriter& writ
 }
 
 void Journal::begin(std::uint32_t operation, trace::TraceWriter& writer) {
-  begun_ = operation;
   if (!functions_.any() || !functions_.keeps_begin(operation)) writer.write(trace::OperationBegin{operation});
 }
 
@@ -154,7 +153,8 @@ void Journal::write(const LaunchFacts& l, std::span<std::uint64_t> words, const 
   submit(operation, writer);
 }
 
-// A launch of a graph's node follows the beginning of its operation.
+// A launch of a graph's node follows the beginning of its operation, with nothing between but launches of other
+// threads.
 bool Journal::write(const std::shared_ptr<Awaited>& awaited, trace::TraceWriter& writer, bool last_chance) {
   if (functions_.any()) {
     std::shared_ptr<Awaited> held = awaited;
@@ -232,6 +232,7 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
           if (reached) launch->footprint = *reached;
           submit(*what, writer);
         } else if constexpr (std::is_same_v<What, trace::OperationBegin>) {
+          begun_ = what.operation;
           begin(what.operation, writer);
         } else if constexpr (std::is_same_v<What, trace::OperationEnd>) {
           end(what.operation, writer);
@@ -254,6 +255,11 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
             functions_.graph_begins(what);
           } else if constexpr (std::is_same_v<What, trace::GraphEnd>) {
             functions_.graph_ends(what);
+          } else if constexpr (std::is_same_v<What, trace::HostWaitBegin>) {
+            if (functions_.any()) functions_.host_begins_to_wait(what);
+          } else if constexpr (std::is_same_v<What, trace::HostWait>) {
+            if (functions_.any()) functions_.host_waited(what, writer);
+            if (!functions_.flush(writer, last_chance)) return false;
           } else if constexpr (std::is_same_v<What, trace::StreamWait>) {
             if (functions_.any()) functions_.wait(what);
           } else if constexpr (std::is_same_v<What, trace::StreamCreate>) {

@@ -236,7 +236,7 @@ class Journal {
   std::size_t block_ = 0, at_ = 0; // the first entry of the batch that is not written
   Beside beside_;
   OpenFunctions functions_;
-  std::uint32_t begun_ = 0; // the operation that began last, whose accesses may come next
+  std::uint32_t begun_ = 0; // of those with an item for that, whose launch may come next
   Reach reach_; // as of what was written last
   NodeFootprints node_footprints_; // likewise
   std::uint32_t executable_ = 0; // whose launch is being written

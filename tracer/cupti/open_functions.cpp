@@ -151,12 +151,47 @@ void OpenFunctions::ends(std::map<std::uint32_t, Open>::iterator function, trace
   }
 }
 
-void OpenFunctions::all_over(trace::TraceWriter& writer) {
-  while (!open_.empty()) {
-    const auto first = open_.begin();
-    if (!first->second.begun) writer.write(trace::OperationBegin{first->first});
-    ends(first, writer);
+void OpenFunctions::is_over(std::uint32_t function, trace::TraceWriter& writer) {
+  const auto found = open_.find(function);
+  if (found == open_.end()) return;
+  if (!found->second.begun) writer.write(trace::OperationBegin{function});
+  ends(found, writer);
+}
+
+// What is submitted while it waits is not covered.
+void OpenFunctions::host_begins_to_wait(const trace::HostWaitBegin& wait) {
+  using Kind = trace::HostWait::Kind;
+  Functions& functions = waited_for_[wait.host_thread];
+  functions.clear();
+  if (wait.kind == Kind::stream) functions = in_stream(wait.id);
+  if (wait.kind != Kind::device) return;
+  for (const auto& [id, stream] : streams_) {
+    if (!wait.id || stream.device + 1 == wait.id) join(functions, still_open(stream.behind));
   }
+}
+
+void OpenFunctions::host_waited(const trace::HostWait& wait, trace::TraceWriter& writer) {
+  using Kind = trace::HostWait::Kind;
+  Functions functions;
+  if (wait.kind == Kind::event) functions = functions_before(wait.record_operation);
+  const auto begun = waited_for_.find(wait.host_thread);
+  if ((wait.kind == Kind::stream || wait.kind == Kind::device) && !wait.query && begun != waited_for_.end())
+    functions = std::exchange(begun->second, {});
+  while (!functions.empty()) {
+    const std::uint32_t function = functions.back();
+    // Those that it comes behind are over before.
+    const auto behind = behind_.find(function);
+    const Functions before = behind == behind_.end() ? Functions() : still_open(behind->second.functions);
+    if (before.empty()) {
+      is_over(function, writer);
+      functions.pop_back();
+    }
+    functions.insert(functions.end(), before.begin(), before.end());
+  }
+}
+
+void OpenFunctions::all_over(trace::TraceWriter& writer) {
+  while (!open_.empty()) is_over(open_.begin()->first, writer);
 }
 
 bool OpenFunctions::flush(trace::TraceWriter& writer, bool last_chance) {

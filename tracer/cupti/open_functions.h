@@ -41,6 +41,9 @@ class OpenFunctions {
   // Records that are written, in the log's order; while there are any.
   void submitted(const trace::Operation& operation);
   void wait(const trace::StreamWait& wait);
+  // The host has waited: what that covers is over, whether or not that was heard.
+  void host_begins_to_wait(const trace::HostWaitBegin& wait);
+  void host_waited(const trace::HostWait& wait, trace::TraceWriter& writer);
 
   // The operation begins, with these accesses to come, and ends: now, or once what it comes behind is over. True: the
   // latter, and it is kept until then.
@@ -85,6 +88,7 @@ class OpenFunctions {
   Functions in_stream(std::uint32_t stream);
   void join(Functions& functions, const Functions& more) const;
   void ends(std::map<std::uint32_t, Open>::iterator function, trace::TraceWriter& writer);
+  void is_over(std::uint32_t function, trace::TraceWriter& writer); // and has written nothing
 
   std::uint32_t opening_ = 0;
   std::map<std::uint32_t, Open> open_; // by operation
@@ -92,6 +96,7 @@ class OpenFunctions {
   std::deque<Due> due_;
   std::unordered_map<std::uint32_t, Stream> streams_;
   std::unordered_map<std::uint32_t, Graph> graphs_; // launches under way
+  std::unordered_map<std::uint32_t, Functions> waited_for_; // by host thread
 };
 
 } // namespace deadheat::cupti
