@@ -96,6 +96,10 @@ TEST_F(LockedMemoryTest, MoreThanThereIsRoomFor) {
   large[0] = large[most] = used_first[0] = used_last[0] = 1;
   EXPECT_EQ(changes(), (Changes{{large.address() + most, {1}}, {used_last.address(), {1}}}));
   EXPECT_EQ(left_out, 2 * most - page + most / 2);
+  memory.used(used_first.address(), 3);
+  ASSERT_TRUE(memory.keep({}, left_out));
+  used_first[0] = used_last[0] = 2;
+  EXPECT_EQ(changes(), (Changes{{used_first.address(), {2}}}));
 }
 
 TEST_F(LockedMemoryTest, TooManyChanges) {

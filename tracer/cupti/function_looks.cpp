@@ -209,7 +209,6 @@ FunctionLooks::Look::Look(FunctionLooks& looks, const void* code, CUcontext cont
   while (can_be_told() && wait_until_quiet(until) && looks_.running_ == 1 &&
          device_is_done(Clock::now() + patience_with_device) && !(alone = is_quiet() && run_.none_is_ready(waits_))) {
   }
-  learned_ = looks_.learned_;
   if (alone) {
     std::uint64_t left_out = 0;
     keeps_ = looks_.writes_.keep_memory(left_out);
@@ -277,7 +276,7 @@ std::vector<trace::Effects::Change> FunctionLooks::Look::over(bool told) {
   if (!looks_at_it_) return {};
   const auto now = Clock::now();
   std::vector<trace::Effects::Change> changes;
-  const bool alone = keeps_ && !told && looks_.begun_ == begun_ && looks_.learned_ == learned_;
+  const bool alone = keeps_ && !told && looks_.begun_ == begun_;
   if (alone) changes = looks_.writes_.memory_changed(without_);
   const bool quiet = alone && is_quiet(); // as long as the memory was looked at
   if (keeps_) looks_.writes_.forget_memory();

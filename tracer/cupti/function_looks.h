@@ -48,7 +48,6 @@ class FunctionLooks {
   void comes_no_more(const void* code);
   bool wanted(const void* code);
   void let_functions_run(); // the way out of a wait of the host's
-  void host_learned() { ++learned_; } // it has waited, and is told so now
   void say(); // in the trace, what was not looked at
 
   // Around one run of a function, on the driver's thread.
@@ -74,7 +73,7 @@ class FunctionLooks {
     const CUcontext context_;
     const std::atomic<std::uint64_t>& function_;
     bool looks_at_it_ = false, keeps_ = false;
-    std::uint64_t begun_ = 0, learned_ = 0;
+    std::uint64_t begun_ = 0;
     RunTimes run_;
     WaitingThreads::Waits waits_;
     std::vector<trace::Span> without_;
@@ -94,7 +93,7 @@ class FunctionLooks {
   HostWrites& writes_;
   std::atomic<int> due_{0}; // functions that are wanted and have not begun
   std::atomic<int> looking_{0}, running_{0};
-  std::atomic<std::uint64_t> begun_{0}, over_{0}, learned_{0};
+  std::atomic<std::uint64_t> begun_{0}, over_{0};
   std::atomic<std::int64_t> spent_{0}; // nanoseconds
   std::atomic<int> held_in_vain_{0};
   std::mutex lock_; // of what follows

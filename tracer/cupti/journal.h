@@ -4,7 +4,8 @@
 // they are written, by the tracer's own thread. The queue is written from its front; a launch whose accesses are
 // recorded holds it until all of them have arrived. So the log reads as if every operation had run when it was
 // submitted: an order in which things can have happened (deadheat/trace.h), and no access lies behind the free or the
-// reuse of its memory. Launches that may have told each other something are written together (beside.h).
+// reuse of its memory. Launches that may have told each other something are written together (beside.h). Host functions
+// begin and end when they did, and what comes behind one begins when it is over (open_functions.h).
 //
 // What comes often and is small (launches, events, waits) lies in the queue as bytes, one behind the other in blocks
 // that are used again: a host thread that launches asks for no memory, and touches only what it writes, which is what

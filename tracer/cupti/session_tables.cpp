@@ -402,7 +402,6 @@ void Session::host_waited(trace::HostWait::Kind kind, std::uint32_t id, bool que
   record.host_thread = host_thread();
   const bool told = host_writes_ && kind != trace::HostWait::Kind::operation;
   if (told) query ? host_writes_->before_wait(kind, id) : host_writes_->wait_ends(kind, id);
-  if (host_writes_) host_writes_->looks().host_learned();
   journal_.push(record);
   if (told) host_writes_->waited(kind, id);
   if (kind != trace::HostWait::Kind::event || !shared_events_.has(id)) return;
