@@ -58,6 +58,8 @@ class OpenFunctionsTest : public testing::Test {
     return operation;
   }
   void over(std::uint32_t function, bool told = false, std::vector<trace::Effects::Change> wrote = {}) {
+    functions.comes(function, *writer);
+    EXPECT_TRUE(functions.flush(*writer, false));
     functions.over({function, told, std::move(wrote)}, *writer);
     functions.flush(*writer, false);
   }
@@ -145,6 +147,13 @@ TEST_F(OpenFunctionsTest, OneBehindAnother) {
   over(second);
   over(other);
   EXPECT_EQ(order(), (Order{first, second, behind, other, behind_all}));
+}
+
+TEST_F(OpenFunctionsTest, OneThatRunsComesBehindThoseThatAreOver) {
+  const auto first = function(2), behind_first = run(submit(2)), second = function(2), behind = run(submit(2));
+  over(second);
+  over(first);
+  EXPECT_EQ(order(), (Order{first, behind_first, second, behind}));
 }
 
 TEST_F(OpenFunctionsTest, AccessesThatAreToCome) {

@@ -239,8 +239,12 @@ bool Journal::write(Item& item, trace::TraceWriter& writer, bool last_chance) {
         } else if constexpr (std::is_same_v<What, FunctionOpens>) {
           functions_.opens(what.operation);
         } else if constexpr (std::is_same_v<What, FunctionBegun>) {
+          functions_.comes(what.operation, writer);
+          if (!functions_.flush(writer, last_chance)) return false;
           functions_.begun(what.operation, writer);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<FunctionOver>>) {
+          functions_.comes(what->operation, writer);
+          if (!functions_.flush(writer, last_chance)) return false;
           functions_.over(*what, writer);
           return functions_.flush(writer, last_chance);
         } else if constexpr (std::is_same_v<What, std::unique_ptr<trace::Module>>) {

@@ -43,48 +43,48 @@ class RecordedLaunch;
 
 class Journal {
  public:
-  struct LaunchFacts {  // of a launch by the program, outside of graphs
+  struct LaunchFacts { // of a launch by the program, outside of graphs
     std::uint32_t operation = 0, launch = 0, stream = 0, host_thread = 0;
     const Kernel* kernel = nullptr;
-    const std::string* ranges = nullptr;  // of NVTX; null: none
+    const std::string* ranges = nullptr; // of NVTX; null: none
     Dim3 grid, block, cluster;
     std::uint32_t dynamic_shared = 0;
     bool cooperative = false, programmatic = false;
-    bool clusters_vary = false;  // some may have more blocks than `cluster` says, and nothing tells which
+    bool clusters_vary = false; // some may have more blocks than `cluster` says, and nothing tells which
   };
   struct Launched : LaunchFacts {
-    std::vector<std::uint8_t> arguments;  // in the trace, too
-    std::shared_ptr<RecordedLaunch> accesses;  // null: not recorded
-    std::string python;                 // the line that launched; empty: not known
-    bool by_effect = false;             // an opaque launch in a window: what it changed
+    std::vector<std::uint8_t> arguments; // in the trace, too
+    std::shared_ptr<RecordedLaunch> accesses; // null: not recorded
+    std::string python; // the line that launched; empty: not known
+    bool by_effect = false; // an opaque launch in a window: what it changed
     std::vector<trace::Effects::Change> effects;
 
-    void clear();  // as made, but for the room that the arguments have
+    void clear(); // as made, but for the room that the arguments have
   };
   struct EventRecorded {
     std::uint32_t operation = 0, event = 0, stream = 0, host_thread = 0;
   };
   struct MemorySet {
     std::uint32_t operation = 0, stream = 0, host_thread = 0, value = 0;
-    std::uint64_t address = 0, pitch = 0, width = 0, rows = 0;  // bytes; trace::MemoryRange
-    const char* function = nullptr;  // as it was called: Call::function
+    std::uint64_t address = 0, pitch = 0, width = 0, rows = 0; // bytes; trace::MemoryRange
+    const char* function = nullptr; // as it was called: Call::function
     std::uint32_t element_bytes = 0;
   };
-  struct AllocatorBlock {  // of PyTorch's allocator, handed out; bytes below 0: taken back
+  struct AllocatorBlock { // of PyTorch's allocator, handed out; bytes below 0: taken back
     std::uint64_t address = 0;
     std::int64_t bytes = 0;
   };
-  struct CapturedKernel {  // opaque, that became a graph's node
+  struct CapturedKernel { // opaque, that became a graph's node
     CUgraphNode node = nullptr;
     const Kernel* kernel = nullptr;
-    std::uint32_t blocks = 0;  // along x
+    std::uint32_t blocks = 0; // along x
     std::vector<std::uint8_t> arguments;
   };
-  struct CopiedNode {  // of a graph that was copied: it launches what a captured one does
+  struct CopiedNode { // of a graph that was copied: it launches what a captured one does
     CUgraphNode node = nullptr;
     std::uint64_t hash = 0; // NodeFootprints
   };
-  struct CapturedGone {  // its graph is destroyed
+  struct CapturedGone { // its graph is destroyed
     CUgraphNode node = nullptr;
   };
   struct GraphKernel { // opaque, of an executable: which node it is made of; null: what it reaches is in its launches

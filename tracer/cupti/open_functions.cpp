@@ -38,6 +38,10 @@ void OpenFunctions::join(Functions& functions, const Functions& more) const {
 
 OpenFunctions::Functions OpenFunctions::functions_before(std::uint32_t operation) const {
   if (open_.count(operation)) return {operation}; // and those that it comes behind are over before
+  return behind(operation);
+}
+
+OpenFunctions::Functions OpenFunctions::behind(std::uint32_t operation) const {
   const auto found = behind_.find(operation);
   return found == behind_.end() ? Functions() : still_open(found->second.functions);
 }
@@ -140,13 +144,13 @@ void OpenFunctions::ends(std::map<std::uint32_t, Open>::iterator function, trace
   open_.erase(function);
   for (const std::uint32_t operation : waiting) {
     const auto found = behind_.find(operation);
-    Behind& behind = found->second;
-    behind.functions = still_open(behind.functions);
-    if (!behind.functions.empty()) {
-      open_[behind.functions.front()].behind.push_back(operation);
+    Behind& waits = found->second;
+    waits.functions = still_open(waits.functions);
+    if (!waits.functions.empty()) {
+      open_[waits.functions.front()].behind.push_back(operation);
       continue;
     }
-    if (behind.begins) due_.push_back({operation, true, behind.ends, std::move(behind.accesses)});
+    if (waits.begins) due_.push_back({operation, true, waits.ends, std::move(waits.accesses)});
     behind_.erase(found);
   }
 }
@@ -177,11 +181,13 @@ void OpenFunctions::host_waited(const trace::HostWait& wait, trace::TraceWriter&
   const auto begun = waited_for_.find(wait.host_thread);
   if ((wait.kind == Kind::stream || wait.kind == Kind::device) && !wait.query && begun != waited_for_.end())
     functions = std::exchange(begun->second, {});
+  are_over(std::move(functions), writer);
+}
+
+void OpenFunctions::are_over(Functions functions, trace::TraceWriter& writer) {
   while (!functions.empty()) {
     const std::uint32_t function = functions.back();
-    // Those that it comes behind are over before.
-    const auto behind = behind_.find(function);
-    const Functions before = behind == behind_.end() ? Functions() : still_open(behind->second.functions);
+    const Functions before = behind(function);
     if (before.empty()) {
       is_over(function, writer);
       functions.pop_back();

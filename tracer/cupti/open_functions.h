@@ -51,6 +51,8 @@ class OpenFunctions {
   bool keeps(std::uint32_t operation, std::shared_ptr<Awaited>& accesses);
   bool keeps_end(std::uint32_t operation);
 
+  // It has begun, or is over: so is what it comes behind, and that is to be flushed before this is said.
+  void comes(std::uint32_t function, trace::TraceWriter& writer) { are_over(behind(function), writer); }
   void begun(std::uint32_t function, trace::TraceWriter& writer);
   void over(const FunctionOver& function, trace::TraceWriter& writer);
   // They count as over, and as having written nothing: of some, or of the process, no more will be heard.
@@ -89,6 +91,8 @@ class OpenFunctions {
   void join(Functions& functions, const Functions& more) const;
   void ends(std::map<std::uint32_t, Open>::iterator function, trace::TraceWriter& writer);
   void is_over(std::uint32_t function, trace::TraceWriter& writer); // and has written nothing
+  void are_over(Functions functions, trace::TraceWriter& writer); // and those that they come behind
+  Functions behind(std::uint32_t operation) const; // what it comes behind
 
   std::uint32_t opening_ = 0;
   std::map<std::uint32_t, Open> open_; // by operation
