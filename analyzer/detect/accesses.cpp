@@ -102,6 +102,11 @@ void Detector::play(const Batch& batch) {
   now_ = base + batch.stamps;
   summary_.accesses += batch.accesses;
   if (bytes() > memory_limit_) shed();
+  if (pass_ == Pass::refills && causality_.told_bytes() > memory_limit_) {
+    ++stretches_;
+    refills_.missing();
+    causality_.forget_told(now_);
+  }
   if (causality_.many_groups()) {
     std::unordered_set<order::AsyncGroup> named;
     auto name = [&](order::AsyncGroup group) { named.insert(group); };
@@ -134,6 +139,7 @@ void Detector::shed() {
     }
     filter_.forget_inactive();
     shadow_.forget_inactive();
+    refills_.forget_inactive();
   }
   full_ = bytes() > memory_limit_;
 }
@@ -246,6 +252,7 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
   }
   if (all.space != Space::global && all.space != Space::shared) return;
   const Site& site = *sides_.place(place).site;
+  if (pass_ == Pass::refills) return hand_over(all, operation, place, lanes, values);
   const bool in_shared = all.space == Space::shared;
   const LaunchInfo* info = launch_of(operation);
   const bool alone = in_shared && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
@@ -269,12 +276,6 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
   strong.unused = site.outcome_unused;
   const std::uint32_t elements = strong_count(site);
   const order::Stamp begin = now_;
-  if (pass_ == Pass::refills) {
-    if (site.access == AccessKind::atomic ? !refills_.exchange(all.count) : refills_.cut()) return;
-    strong.ordering = Ordering::acq_rel;
-    strong.scope = Scope::sys;
-    if (lanes_untold_) causality_.warp_barrier(operation, all.warp.block, all.warp.warp & 31, ~0u, now_);
-  }
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
@@ -292,6 +293,8 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
       if (!active_.test(partition_of(home, lanes[i].address / page_bytes))) of_worker &= ~(1u << i);
     });
   }
+  if (pass_ == Pass::filter && slots_ && strong.reads && !strong.reduction && !strong.unused)
+    note_heard(all, of_worker, lanes, operation, width);
   Filter::StrongPlaces places;
   if (pass_ == Pass::filter && !in_shared && all.count > 1) filter_.bring_strong(of_worker, lanes, places);
   if (orders_nothing && !in_shared && covering && !full_ && site.elements == 1 && !everybodys) {
@@ -330,7 +333,6 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
     strong.order_last = values[i].order_last;
     access.stored = site.access != AccessKind::atomic || strong.writes;
     access.digest = lane.digest;
-    if (pass_ == Pass::refills) comes_to(all.warp, 1u << lane.lane, all.module, all.site, memory, lane.address);
     PartFindings* const mine =
         active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
     if (full_) leave_out(memory, lane.address, width);
@@ -349,12 +351,6 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
                          lane.address, strong.location.address);
       continues[e] = causality_.strong_access(strong, now_);
     });
-    if (pass_ == Pass::refills) {
-      access.address = lane.address;
-      refill({memory, access, elements, strong.writes ? values[i].written : values[i].read, values[i].order_first,
-              values[i].order_last});
-      continue;
-    }
     for (unsigned e = 0; e < elements && looks; ++e) {
       access.address = lane.address + std::uint64_t(e) * strong.bytes;
       access.continues = continues[e];

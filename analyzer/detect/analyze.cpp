@@ -464,11 +464,14 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
                                 " operations were not looked at: the first " +
                                 std::to_string(order::largest_operation) + " of a log are");
   }
-  if (findings.refills_cut)
+  if (findings.slot_stretches) {
+    analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() +
-                                ": whether slots of data beside a flag are written again too early was looked at up "
-                                "to the first " +
-                                std::to_string(Refills::most_exchanges) + " atomic operations only");
+                                ": slots of data beside a flag that were written again too early are not looked for "
+                                "across " +
+                                std::to_string(findings.slot_stretches) +
+                                " places in the log: what the threads knew of each other took too much memory there");
+  }
   if (findings.uncertain) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain) +

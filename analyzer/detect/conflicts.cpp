@@ -73,7 +73,8 @@ void Detector::race(RaceClass race_class, const MemoryAccess& first, const Memor
     race.first = one;
     race.second = two;
     race.telling = tells;
-    race.common = last_known(first, second.thread);
+    // In the third pass' order only reads of slots have stamps.
+    race.common = pass_ == Pass::refills ? ~order::Stamp(0) : last_known(first, second.thread);
     race.address = overlap.address;
     race.bytes = overlap.bytes;
     race.allocation = overlap.memory ? 0 : allocation_at(overlap.address);

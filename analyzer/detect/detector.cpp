@@ -37,7 +37,10 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       known_wait_loops_(setup.wait_loops),
       active_(setup.active),
       all_active_(active_.count() == (partitions - worker_ + setup.workers - 1) / setup.workers),
-      causality_(operations_, {.observers = setup.pass == Pass::pairs, .fence_sc_order = false}),
+      known_heard_(setup.heard),
+      causality_(operations_, {.observers = setup.pass == Pass::pairs,
+                               .only_marked = setup.pass == Pass::refills,
+                               .one_by_one = setup.one_by_one}),
       filter_(causality_, suspects, active_),
       shadow_(
           causality_, sides_, suspects, active_,
@@ -46,9 +49,10 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
           },
           setup.taken),
       flagged_reads_of_(setup.flagged),
-      refills_(causality_, [this](const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
-        if (are_to_be_ordered(first, second, overlap)) race(RaceClass::strong, first, second, overlap);
-      }) {
+      refills_(causality_, active_,
+               [this](const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
+                 if (are_to_be_ordered(first, second, overlap)) race(RaceClass::strong, first, second, overlap);
+               }) {
   if (setup.several_devices) operations_.expect_several_devices();
 }
 
@@ -129,7 +133,7 @@ void Detector::record(trace::Record& record) {
         using T = std::decay_t<decltype(r)>;
         if constexpr (std::is_same_v<T, trace::Module>) {
           sides_.module(r);
-          if (flagged_reads_of_) flagged_.try_emplace(r.id, flagged_reads_of_(r));
+          if (flagged_reads_of_) slots_ |= !flagged_.try_emplace(r.id, flagged_reads_of_(r)).first->second.empty();
           for (const Site& site : r.sites) {
             if (site.kind == SiteKind::fence && site.ordering == Ordering::sc && site.scope < Scope::gpu)
               causality_.narrow_fences();

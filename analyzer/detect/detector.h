@@ -27,6 +27,7 @@
 #include "analyzer/detect/consistency.h"
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/findings.h"
+#include "analyzer/detect/heard_places.h"
 #include "analyzer/detect/refills.h"
 #include "analyzer/detect/shadow.h"
 #include "analyzer/detect/sides.h"
@@ -56,6 +57,8 @@ class Detector {
     bool everything_to_all = false;       // Routing::everything_to_all
     const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
     bool several_devices = false;          // from the start: there are launches of several
+    bool one_by_one = false;               // of the third pass: OperationClocks::one_by_one() of all of the log
+    const HeardPlaces* heard = nullptr;    // of the third pass: what the first found, in all of memory
     Flagged flagged;
     Shadow::Taken taken;
     std::uint32_t most_operations = order::largest_operation; // that are looked at
@@ -78,7 +81,11 @@ class Detector {
   bool peers() const { return peers_; }
   // Of the first pass: there are vectors that carry data beside a flag.
   bool flagged_reads() const;
+  const HeardPlaces& heard() const { return heard_; } // by the worker's memory, for such vectors' sake
   const Refills& refills() const { return refills_; }
+  // Of the third pass: how often what threads know of each other took more memory than there may be. All before counts
+  // as ordered before all behind.
+  std::uint64_t stretches() const { return stretches_; }
   const WaitLoops& wait_loops() const { return wait_loops_; }
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return shadow_.uncertain(); }
 
@@ -134,7 +141,7 @@ class Detector {
   std::uint32_t bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask, unsigned step);
   // mask: of the lanes in their order, those that may touch the worker's memory.
   void strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes, const StrongValues* values);
-  std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes(); }
+  std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes() + refills_.bytes(); }
   void shed();
   PartFindings& part(std::uint64_t memory, std::uint64_t address) {
     return findings_[partition_of(memory, address / page_bytes)];
@@ -146,7 +153,10 @@ class Detector {
   // Of the third pass.
   void comes_to(const trace::Warp& warp, std::uint32_t mask, std::uint32_t module, std::uint32_t site,
                 std::uint64_t memory = 0, std::uint64_t address = Refills::nowhere);
-  void refill(const Refills::Vector& vector);
+  void note_heard(const StrongAccesses& all, std::uint32_t of_worker, const StrongLane* lanes,
+                  order::OperationIndex operation, std::uint32_t bytes);
+  void hand_over(const StrongAccesses& all, order::OperationIndex operation, PlaceId place, const StrongLane* lanes,
+                 const StrongValues* values);
   void follow(trace::Record& record);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const;
@@ -199,6 +209,11 @@ class Detector {
   Partitions active_;
   bool all_active_; // of those that are the worker's
   bool full_ = false, strays_ = false, peers_ = false, covers_device_ = false;
+  bool slots_ = false; // there is code with flagged reads
+  bool begun_ = false; // of the third pass: there was such a read
+  HeardPlaces heard_;
+  const HeardPlaces* const known_heard_;
+  std::uint64_t stretches_ = 0;
   bool lanes_untold_ = false; // that lanes of a warp exchange values is in no record
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;

@@ -23,6 +23,7 @@ constexpr unsigned most_workers = 64;
 // What one pass, in as many goes as it takes, has found.
 struct PassResult {
   std::unique_ptr<Detector> detector; // of the first go
+  std::uint64_t stretches = 0; // Detector::stretches, of any go the most
   PartFindings findings;
 };
 
@@ -67,9 +68,10 @@ class Finder {
   // All of memory at once: what is remembered are reads of slots, of which there are few. Nothing else is suspect.
   void find_refills(Findings& findings) {
     workers_ = 1;
+    one_by_one_ = findings.detector->operations().one_by_one();
     PassResult third = pass(Detector::Pass::refills, nullptr, nullptr, findings);
     findings.unchecked += third.detector->refills().left_out();
-    findings.refills_cut = third.detector->refills().cut();
+    findings.slot_stretches = third.stretches;
     findings.detector->know_of_findings(*third.detector);
     merge(races_, third.findings);
   }
@@ -98,6 +100,8 @@ class Finder {
         setup.everything_to_all = everything_to_all_;
         setup.wait_loops = wait_loops;
         setup.several_devices = several_devices_;
+        setup.one_by_one = one_by_one_;
+        setup.heard = &heard_;
         setup.flagged = options_.flagged;
         setup.taken = options_.taken;
         setup.most_operations = options_.most_operations;
@@ -144,7 +148,9 @@ class Finder {
         }
         left &= ~detector.active();
         suspects_.add(found[worker]);
+        if (pass == Detector::Pass::filter) heard_.add(detector.heard());
         findings.peers |= detector.peers();
+        result.stretches = std::max(result.stretches, detector.stretches());
         uncertain_.insert(detector.uncertain().begin(), detector.uncertain().end());
       }
       if (!result.detector) {
@@ -163,8 +169,9 @@ class Finder {
   const FindOptions& options_;
   unsigned workers_ = 1;
   std::uint64_t limit_ = 0;
-  bool everything_to_all_ = false, several_devices_ = false;
+  bool everything_to_all_ = false, several_devices_ = false, one_by_one_ = false;
   Suspects suspects_;
+  HeardPlaces heard_;
   PartFindings races_;
   std::set<std::pair<SideId, SideId>> uncertain_;
 };

@@ -42,7 +42,7 @@ struct Findings {
   std::uint64_t unknown = 0;          // records that name what the trace does not have
   std::uint64_t unchecked = 0;        // accesses that came after memory ran out, in either pass
   std::uint64_t uncertain = 0;        // pairs of sides that may race: accesses too many to be remembered
-  bool refills_cut = false;           // Refills::cut
+  std::uint64_t slot_stretches = 0;   // Detector::stretches
   std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
   std::vector<order::Stamp> chunk_stamps; // before each chunk
   bool peers = false;                 // Detector::peers

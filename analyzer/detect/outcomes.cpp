@@ -48,7 +48,7 @@ Outcomes::Found found_in(const std::string& text, const trace::Module& module) {
   const ptx::SiteTable table = ptx::site_table(*parsed);
   if (!has_sites_of(table, module)) return {};
   Outcomes::Found found;
-  if (has_unused(module)) found.unused = ptx::unused_outcomes(*parsed, table);
+  found.unused = ptx::unused_outcomes(*parsed, table);
   if (!has_polls(module)) return found;
   found.polls = ptx::polls(*parsed, table);
   found.flagged = ptx::flagged_reads(*parsed, table, found.polls);

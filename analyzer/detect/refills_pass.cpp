@@ -1,5 +1,7 @@
 // The detector's third pass: which slots are written again before their reader is known to have taken what lay there.
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/strong_elements.h"
+#include "deadheat/address.h"
 #include "deadheat/lanes.h"
 
 namespace deadheat::detect {
@@ -13,16 +15,81 @@ void Detector::comes_to(const trace::Warp& warp, std::uint32_t mask, std::uint32
     refills_.next({key_of(operation, warp, 0), mask, module, site, memory, address});
 }
 
-void Detector::refill(const Refills::Vector& vector) {
-  const Place& place = sides_.place(vector.access.place);
-  if (vector.access.kind == AccessKind::read) {
-    const auto module = flagged_.find(place.module);
-    if (module == flagged_.end()) return;
-    if (const auto read = module->second.find(place.site_number); read != module->second.end())
-      refills_.read(vector, place.module, read->second);
-  } else if (vector.access.kind == AccessKind::write && plain_strong(vector.access)) {
-    refills_.write(vector);
+void Detector::note_heard(const StrongAccesses& all, std::uint32_t of_worker, const StrongLane* lanes,
+                          OperationIndex operation, std::uint32_t bytes) {
+  each_lane(of_worker, [&](unsigned i) {
+    const std::uint64_t at = lanes[i].address;
+    if (all.space == Space::global) return heard_.add(0, at, bytes);
+    if (const std::uint64_t memory = shared_memory(operation, all.warp.block, at >> cluster_shift))
+      heard_.add(memory, at & cluster_offset_mask, bytes);
+  });
+}
+
+// One lane after another. The elements of a vector count as one access.
+void Detector::hand_over(const StrongAccesses& all, OperationIndex operation, PlaceId place, const StrongLane* lanes,
+                         const StrongValues* values) {
+  const Site& site = *sides_.place(place).site;
+  const ptx::FlaggedRead* flagged = nullptr;
+  if (const auto of = flagged_.find(all.module); of != flagged_.end() && site.access == AccessKind::read) {
+    if (const auto read = of->second.find(all.site); read != of->second.end()) flagged = &read->second;
   }
+  if (!flagged && !begun_) return;
+  begun_ = true;
+  const unsigned warp = all.warp.warp & 31;
+  if (lanes_untold_) causality_.warp_barrier(operation, all.warp.block, warp, ~0u, now_);
+  MemoryAccess access;
+  access.place = place;
+  access.kind = site.access;
+  access.ordering = site.ordering;
+  access.scope = site.scope;
+  access.record_bytes = std::uint32_t(strong_count(site) * strong_bytes(site));
+  access.bytes = strong_bytes(site);
+  order::StrongAccess strong;
+  strong.ordering = Ordering::acq_rel;
+  strong.scope = Scope::sys;
+  strong.reads = site.access != AccessKind::write;
+  strong.reduction = site.opcode.starts_with("red");
+  strong.unused = site.outcome_unused;
+  const bool hears = strong.reads && !strong.reduction && !strong.unused;
+  const bool fills = site.access == AccessKind::write && plain_strong(access);
+  const order::Stamp begin = now_;
+  std::uint32_t marked = 0;
+  for (unsigned i = 0; i < all.count; ++i) {
+    const StrongLane& lane = lanes[i];
+    now_ = begin + i;
+    std::uint64_t memory = 0, address = lane.address;
+    if (all.space == Space::shared) {
+      memory = shared_memory(operation, all.warp.block, address >> cluster_shift);
+      address &= cluster_offset_mask;
+      if (!memory) {
+        ++unknown_;
+        continue;
+      }
+    }
+    comes_to(all.warp, 1u << lane.lane, all.module, all.site, memory, address);
+    access.stamp = now_;
+    access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
+    strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && lane.wrote);
+    strong.order_first = values[i].order_first;
+    strong.order_last = values[i].order_last;
+    access.stored = site.access != AccessKind::atomic || strong.writes;
+    access.digest = lane.digest;
+    if (hears || !known_heard_ || known_heard_->has(memory, address, access.record_bytes))
+      each_element(site, {memory, address}, values[i].read, values[i].written, strong,
+                   [&](unsigned) { causality_.strong_access(strong, now_); });
+    if (!flagged && !fills) continue;
+    access.address = address;
+    const Refills::Vector vector{
+        memory,           access, strong_count(site), fills ? values[i].written : values[i].read, strong.order_first,
+        strong.order_last};
+    if (fills) {
+      refills_.write(vector);
+      continue;
+    }
+    marked |= 1u << lane.lane;
+    full_ ? void(leave_out(memory, address, access.record_bytes)) : refills_.read(vector, all.module, *flagged);
+  }
+  if (marked) causality_.mark(key_of(operation, all.warp, 0), marked, begin + access_stamps - 1);
 }
 
 bool Detector::flagged_reads() const {
@@ -38,6 +105,8 @@ void Detector::follow(trace::Record& record) {
   if (const auto* process = std::get_if<trace::Process>(&record)) {
     lanes_untold_ = process->device_kind == "gpu";
   } else if (const auto* fence = std::get_if<trace::Fence>(&record)) {
+    const Site* const site = site_of(fence->module, fence->site);
+    if (site && site->kind != SiteKind::fence) return; // of proxies, or griddepcontrol.wait: flagged_reads.h knows none
     comes_to(fence->warp, fence->mask, fence->module, fence->site);
   } else if (const auto* barrier = std::get_if<trace::BlockBarrier>(&record)) {
     for (std::uint32_t warp = 0; warp < 32 && refills_.waiting(); ++warp)

@@ -52,7 +52,7 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
                 [&](std::uint32_t, const ClockPointer& own) { of.common = joined(of.common, own); });
     of.own.set(warp, ~of.exited_lanes[warp], nullptr);
   }
-  of.common = Clock::with(of.common, std::move(entries));
+  if (!rules_.only_marked) of.common = Clock::with(of.common, std::move(entries));
 }
 
 void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
@@ -69,9 +69,10 @@ void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, st
 void Causality::arrive(Gathered& arrived, const Block& of, ThreadKey lane0, std::uint32_t mask, Stamp now) {
   const std::uint64_t bits = lane0.block_bits();
   const std::uint32_t warp = lane0.warp();
-  if (of.barrier) arrived.add({bits, whole_block, of.barrier});
-  if (const Stamp last = mask == ~0u ? now : of.warps[warp]) arrived.add({bits, warp_group(warp), last});
-  if (mask != ~0u)
+  const bool all = !rules_.only_marked; // else what is marked is among what they know
+  if (all && of.barrier) arrived.add({bits, whole_block, of.barrier});
+  if (const Stamp last = mask == ~0u ? now : of.warps[warp]; all && last) arrived.add({bits, warp_group(warp), last});
+  if (all && mask != ~0u)
     each_lane(lane0.operation(), lane0.block(), warp, mask,
               [&](ThreadKey key) { arrived.add({bits, thread_group(key.thread()), now}); });
   of.own.each(lane0, mask, [&](std::uint32_t, const ClockPointer& own) { arrived.add(joined(of.common, own)); });
@@ -101,7 +102,7 @@ void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std:
     all = Clock::join(all, own);
     any |= own != nullptr;
   });
-  if (mask != ~0u)
+  if (mask != ~0u && !rules_.only_marked)
     each_lane(operation, index, warp & 31, mask,
               [&](ThreadKey key) { entries.push_back({bits, thread_group(key.thread()), now}); });
   if (mask == ~0u) {

@@ -106,6 +106,8 @@ struct StrongAccess {
 struct Rules {
   bool observers = true; // keeps what Causality::observed and the result of strong_access need
   bool fence_sc_order = false; // fence.sc operations that are morally strong order each other as they were called
+  bool only_marked = false; // ordered() is asked about marked accesses alone; strong ones all acquire and release
+  bool one_by_one = false; // with only_marked: no operation runs beside another one, in all of the log
 };
 
 // Asynchronous copies: one group's accesses become part of the issuing thread's order when it waits, or of the order of
@@ -142,6 +144,16 @@ class Causality {
   // Returns the stamp of the first write of the chain whose last write the access read, and whose writes come before
   // what comes after the access; 0 when there is no such chain.
   Stamp strong_access(const StrongAccess& access, Stamp now);
+  // With Rules::only_marked: what these lanes of a warp did up to `now` may be asked about.
+  // Behind so many read-modify-writes, what goes through one of them counts as known of all lanes of a warp.
+  static constexpr std::uint64_t most_of_lanes = 1 << 14;
+  void mark(ThreadKey lane0, std::uint32_t lanes, Stamp now);
+  // How much memory it takes what threads know, and locations tell of that; about, and of clocks of the calling thread.
+  std::uint64_t told_bytes() const {
+    return locations_.size() * (sizeof(LocationState) + most_writes * sizeof(Write)) + Clock::bytes();
+  }
+  // Of that nothing is kept: everything up to the stamp counts as ordered before everything after it.
+  void forget_told(Stamp last);
   // A sufficient condition, for any thread and location: strong_access() would remember nothing.
   bool orders_nothing(Ordering ordering, bool writes) const;
   void cluster_barrier(OperationIndex operation, std::uint32_t block, std::uint32_t warp, std::uint32_t mask,
@@ -314,7 +326,9 @@ class Causality {
     Stamp stamp = 0;
     ChainPointer chain;
     std::size_t contributions = 0, fenced = 0; // of the chain up to and with this write
+    ClockPointer told; // with Rules::only_marked, in place of these
   };
+  static constexpr std::size_t most_writes = 8; // of a location
   struct Looked { // a strong read whose value somebody looks at, and what it observed
     ThreadKey thread;
     std::uint32_t bytes = 0;
@@ -538,6 +552,7 @@ class Causality {
                           Stamp now);
   Seen certain(const StrongAccess& read, const LocationState& at, const Seen& seen);
   void synchronize(ThreadKey thread, const ClockPointer& clock);
+  void learn(ThreadKey thread, const ClockPointer& clock);
   void release(ByScope& released, Scope scope, const ReleasedPointer& last);
   void restricted_fence(ThreadKey thread, Ordering ordering, Scope scope, Stamp now, Restriction of);
   void contribute(Chain& chain, ThreadKey thread, Scope scope, ReleasedPointer released, bool with_earlier = false);
@@ -569,6 +584,8 @@ class Causality {
   bool watched(const StrongAccess& access) const { return rules_.observers && access.watched; }
   void observe(const StrongAccess& read, const Write& write, Stamp now);
   bool leaves_nothing(const StrongAccess& access) const;
+  void pass_on(const StrongAccess& access, Stamp now);
+  void hear(ThreadKey thread, const ClockPointer& told);
   static std::size_t location_bit(const Location& location) { // all blocks' shared memory alike
     return location.address * 0x9e3779b97f4a7c15u >> 50;
   }
@@ -629,6 +646,8 @@ class Causality {
   AsyncGroup last_group_ = 0;
   std::size_t many_groups_ = 1 << 16;
   bool unused_tests_ = false, unused_reads_ = false, narrow_fences_ = false;
+  bool marked_ = false; // something was
+  std::uint64_t exchanges_ = 0; // read-modify-writes since then
 };
 
 } // namespace deadheat::order

@@ -163,6 +163,7 @@ void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32
       if (const auto at = async_groups_.find(group); at != async_groups_.end()) at->second.completion = entry;
     }
   }
+  if (rules_.only_marked) return;
   // "complete-tx has release semantics at cluster scope": of the copy's own accesses, whoever issued it. It is
   // performed where the object is.
   ThreadKey there;
@@ -210,6 +211,7 @@ void Causality::matrix_commit(ThreadKey key) {
 }
 
 void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted) {
+  if (rules_.only_marked) return;
   constexpr Stamp all = Stamp(1) << 32;
   const Thread* state = find_thread(key);
   const std::uint32_t committed = state && state->copies ? state->copies->matrix_groups : 0;
@@ -221,6 +223,7 @@ void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted
 // ---- proxies
 
 void Causality::proxy_fence(ThreadKey lane0, std::uint32_t lanes, bool shared, bool global, Stamp now) {
+  if (rules_.only_marked) return;
   Block& of = block(lane0);
   const std::uint32_t warp = lane0.warp();
   const std::uint64_t bits = lane0.block_bits();

@@ -73,6 +73,11 @@ bool Causality::begun_behind(const Clock& clock, OperationIndex first, Operation
 // Acquires what a release pattern released, perhaps in another launch.
 void Causality::synchronize(ThreadKey key, const ClockPointer& clock) {
   acquire(key, clock);
+  learn(key, clock);
+}
+
+// So do the operations behind it.
+void Causality::learn(ThreadKey key, const ClockPointer& clock) {
   if (!clock || !operations_.concurrent() || clock->within(key.operation())) return;
   const auto [chain, position] = operations_.place(key.operation());
   auto& learned = learned_[chain];
@@ -93,7 +98,8 @@ ClockPointer Causality::learned(OperationClocks::Place last) const {
 // What is known to an operation when it begins, or when it has waited, besides what is complete; null: nothing.
 const ClockPointer& Causality::inherited(OperationIndex operation, bool waited) const {
   static const ClockPointer nothing;
-  if (learned_.empty()) return nothing;
+  const bool began = rules_.only_marked && !rules_.one_by_one && marked_;
+  if (learned_.empty() && !began) return nothing;
   const auto [at, fresh] = inherited_.try_emplace(2 * std::uint64_t(operation) + waited);
   ClockPointer& all = at->second;
   if (!fresh) return all;
@@ -104,8 +110,9 @@ const ClockPointer& Causality::inherited(OperationIndex operation, bool waited) 
     for (const auto& [chain, position] : operations_.complete_before(operation))
       all = Clock::join(all, learned({chain, position}));
   }
+  if (began) all = Clock::with(all, {{ThreadKey(operation, ~0u, 0).block_bits(), warp_group(0), 1}}); // begun_behind()
   // All of it is visible to all proxies: the end of a launch lies between.
-  if (all) all = Clock::with(all, all->proxied(proxied_global));
+  if (all && !rules_.only_marked) all = Clock::with(all, all->proxied(proxied_global));
   return all;
 }
 

@@ -14,6 +14,7 @@
 // Thread-safety: immutable values; safe to share.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -125,7 +126,17 @@ class Clock {
   // What the clock has seen read.
   static ClockPointer of_reads(const ClockPointer& clock);
 
+  // About how much memory all clocks take that the calling thread has made and not destroyed.
+  static std::uint64_t bytes() { return std::uint64_t(std::max<std::int64_t>(0, parts_of_this_thread)) * part_bytes; }
+
  private:
+  struct Part { // a node, or what a warp's threads have in a leaf
+    Part() { ++parts_of_this_thread; }
+    ~Part() { --parts_of_this_thread; }
+    Part(const Part&) = delete;
+  };
+  static constexpr std::uint64_t part_bytes = 400;
+  static inline thread_local std::int64_t parts_of_this_thread = 0;
   static std::uint64_t new_name();
   struct Entry { // of the one block of a leaf
     std::uint32_t group = 0;
@@ -141,6 +152,7 @@ class Clock {
     std::uint32_t count = 0; // of entries
     Stamp lowest = ~Stamp(0); // of them
     explicit Lanes(const std::array<Stamp, 32>& of);
+    Part counted;
   };
   using Warps = std::array<std::shared_ptr<const Lanes>, 32>; // null: no entries
 
@@ -173,6 +185,7 @@ class Clock {
   static ClockPointer above(const ClockPointer& a, const ClockPointer& b);
 
   std::uint64_t name_ = new_name(); // no other has it
+  Part counted_;
   // Blocks [first, first + 16^height). A leaf (height 0) has entries of its block: no two of a group, none that another
   // covers, not those of all threads of a warp, sorted by group; those of threads, if they are more than many_threads,
   // lie in warps_. A node has at least two parts, sorted by first_, all of other sixteenths of its blocks.

@@ -68,6 +68,7 @@ OperationIndex OperationClocks::submitted(const trace::Operation& operation) {
   }
   if (auto* pool = std::get_if<trace::PoolOperation>(&operation.what)) handed_on(*pool, op, before);
   op.primary = index(streams_.primary(operation.id));
+  dependents_ |= op.primary != 0;
   if (!op.chain) { // any chain whose end comes before: chains are as many as operations were ever unordered
     for (const auto& [chain, position] : before) {
       if (chain_length_[chain] == position) op.chain = chain;

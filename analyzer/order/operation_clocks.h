@@ -85,6 +85,7 @@ class OperationClocks {
     return found == makers_.end() ? std::string() : found->second;
   }
   bool concurrent() const { return chain_length_.size() > 2; } // on more than one chain?
+  bool one_by_one() const { return !concurrent() && !dependents_; } // none begins before the one before it is over
 
   // The device of its stream, where it runs; but a graph's node may be of another one. 0: it was not told of that
   // operation.
@@ -213,6 +214,7 @@ class OperationClocks {
   std::uint32_t batch_ = 0; // the last one
   std::uint32_t first_device_ = ~0u; // that was used
   bool several_devices_ = false;
+  bool dependents_ = false; // there are launches that need not wait for the one before
   std::vector<OperationIndex> batch_waits_; // its copies that the host waits for
   struct Wait {
     std::uint32_t stream = 0, event = 0;

@@ -95,13 +95,28 @@ void OwnClocks::clear(std::uint64_t block_bits, Each&& each) {
 template <typename More>
 void OwnClocks::add(std::uint32_t warp, std::uint32_t lanes, More&& more) {
   std::vector<Alike>& all = of_warp(warp);
-  take_apart(all, lanes);
+  const std::size_t before = all.size();
   bool changed = false;
-  for (Alike& alike : all) {
-    if (!(alike.lanes & lanes)) continue;
-    ClockPointer now = more(alike.clock);
-    changed |= now != alike.clock;
-    alike.clock = std::move(now);
+  for (std::size_t i = 0; i < before && lanes; ++i) {
+    const std::uint32_t of = all[i].lanes & lanes;
+    if (!of) continue;
+    lanes &= ~of;
+    ClockPointer now = more(all[i].clock);
+    if (now == all[i].clock) continue;
+    changed = true;
+    if (of != all[i].lanes) {
+      Alike rest = all[i];
+      rest.lanes &= ~of;
+      all.push_back(std::move(rest));
+      all[i].lanes = of;
+    }
+    all[i].clock = std::move(now);
+  }
+  if (lanes) {
+    if (ClockPointer now = more(ClockPointer())) {
+      all.push_back({lanes, std::move(now), {}});
+      changed = true;
+    }
   }
   if (changed && all.size() > 1) merge(all);
 }

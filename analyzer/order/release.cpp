@@ -8,7 +8,7 @@ namespace deadheat::order {
 
 namespace {
 
-constexpr std::size_t most_writes = 8, most_pending = 32;
+constexpr std::size_t most_pending = 32;
 constexpr std::size_t most_contributions = 4096;
 constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
@@ -160,7 +160,7 @@ void Causality::release(ByScope& released, Scope scope, const ReleasedPointer& l
 // ---- fences and strong accesses
 
 void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, Restriction of) {
-  if (scope == Scope::none) return;
+  if (scope == Scope::none || rules_.only_marked) return;
   if (of != Restriction::none) return restricted_fence(key, ordering, scope, now, of);
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
@@ -220,6 +220,10 @@ bool Causality::orders_nothing(Ordering ordering, bool writes) const {
 }
 
 Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
+  if (rules_.only_marked) {
+    pass_on(access, now);
+    return 0;
+  }
   if (leaves_nothing(access)) return 0;
   auto [place, fresh] = locations_.try_emplace(access.location);
   LocationState& at = place->second;
@@ -316,15 +320,16 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
   at.writes.push_back({access.thread, access.scope, access.bytes, access.form, access.reads, access.value_written,
                        access.order_first, access.order_last, now, chain, chain->contributions.size(),
-                       chain->fenced_count});
+                       chain->fenced_count, nullptr});
   return continues;
 }
 
 void Causality::forget_locations() {
-  if (locations_.size() < many_locations_) return;
+  if (locations_.size() < many_locations_ && !rules_.one_by_one) return;
   // What was observed orders the writes of one launch, or of launches that ran beside each other.
   std::erase_if(locations_, [&](const auto& at) {
     const LocationState& state = at.second;
+    if (rules_.only_marked) return rules_.one_by_one || !state.writes.back().told;
     return (state.writes.empty() || state.writes.back().chain->releases_nothing()) &&
            (state.observations.empty() || !operations_.concurrent());
   });
@@ -363,8 +368,12 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
     std::erase_if(last, [&](Arrived& earlier) { return !(earlier.lanes &= ~lanes); });
     of.own.each(lane0, lanes, [&](std::uint32_t alike, const ClockPointer& own) {
       const ThreadKey first(lane0.operation(), lane0.block(), warp * 32 + std::uint32_t(std::countr_zero(alike)));
-      const auto released = std::make_shared<const Released>(
-          Released{joined(of.common, own), first, of.barrier, of.warps[warp], now, alike & (alike - 1)});
+      const ClockPointer known = joined(of.common, own);
+      if (rules_.only_marked && !known) return;
+      const auto released = rules_.only_marked
+                                ? only_known(known)
+                                : std::make_shared<const Released>(
+                                      Released{known, first, of.barrier, of.warps[warp], now, alike & (alike - 1)});
       contribute(*chain, first, scope, released);
       if (object.block - 1 != lane0.block_bits()) {
         MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
@@ -388,6 +397,7 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
 
 void Causality::mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
                                       Stamp now) {
+  if (rules_.only_marked) return;
   // Ordered after the copies that each thread has issued, and after nothing else of the thread (8.9.1.1).
   const ChainPointer& chain = mbarrier_phase(lane0, object, phase).chain;
   std::vector<ClockEntry> entries;

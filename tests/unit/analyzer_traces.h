@@ -192,6 +192,7 @@ class LittleTrace {
   }
 
   unsigned jobs = 0; // as many as there are cores
+  std::uint64_t memory_limit = 0; // AnalyzeOptions
   std::string device_kind;
   Analysis analyze() {
     std::string directory = root_ + "/" + std::to_string(++written_) + ".deadheat";
@@ -212,6 +213,7 @@ class LittleTrace {
     EXPECT_TRUE((*writer)->finish(0));
     detect::AnalyzeOptions options;
     options.jobs = jobs;
+    options.memory_limit = memory_limit;
     Expected<Analysis> analysis = detect::analyze(directory, options);
     EXPECT_TRUE(analysis) << (analysis ? "" : analysis.error().message());
     return analysis ? *analysis : Analysis{};
