@@ -43,6 +43,7 @@ class Axioms {
     if (!conflict(a, b) || before(a, b) || before(b, a)) return false;
     return async_proxy(a) != async_proxy(b) || !morally_strong(a, b);
   }
+  const Relation& base_behind_reads() const { return base_[false][true]; }
 
  private:
   bool before(std::size_t a, std::size_t b) const {
@@ -508,6 +509,8 @@ void run(Execution& execution) {
       event.value_read |= std::uint64_t(at(byte)) << 8 * byte;
     }
     if (!event.writes()) continue;
+    event.value_written = event.value_read;
+    if (event.repeats) continue;
     ++next; // every byte tells the write, up to 255 of them
     event.value_written = 0;
     for (std::uint32_t byte = 0; byte < event.bytes; ++byte) {
@@ -526,6 +529,10 @@ EventPairs data_races(const Execution& execution, bool within_a_block) {
     }
   }
   return races;
+}
+
+std::vector<std::vector<bool>> base_causality(const Execution& execution) {
+  return Axioms(execution).base_behind_reads();
 }
 
 } // namespace deadheat::test

@@ -68,10 +68,15 @@ struct Event {
   std::uint32_t line = 0;
   // of barriers and groups
   std::uint32_t barrier = 0, phase = 0, group = 0;
-  bool relaxed = false; // barrier.cluster.arrive.relaxed
+  bool relaxed =
+      false; // barrier.cluster.arrive.relaxed; of warp_barrier: a vote, which makes the lanes wait all the same
   bool unused = false; // of mbarrier_test and strong reads: nobody looks at the outcome
+  bool polls = false; // of reads: in a loop that waits
+  bool repeats = false; // of writes: what is there already
+  std::uint32_t instruction = none; // of accesses: the event that executed the same one before; none: this is the first
   bool generic = false; // of bulk_issue and bulk: st.async, a write alone, through the generic proxy
 
+  static constexpr std::uint32_t none = ~0u;
   std::uint32_t launch() const { return block / blocks_per_launch; }
   std::uint32_t memory_of() const { return owner == ~0u ? block : owner; }
   bool memory() const { return kind == Kind::access || kind == Kind::copy || kind == Kind::bulk; }
@@ -106,5 +111,9 @@ using EventPairs = std::set<std::pair<std::size_t, std::size_t>>;
 // `within_a_block`: of Fence-SC order (8.9.3) only as much is used as a detector need know (order_oracle.cpp): more
 // races.
 EventPairs data_races(const Execution& execution, bool within_a_block = false);
+
+// Base causality order (8.9.5): does event a come before event b? As far as accesses to global memory behind reads are
+// concerned.
+std::vector<std::vector<bool>> base_causality(const Execution& execution);
 
 } // namespace deadheat::test

@@ -45,6 +45,7 @@ class Records {
       site.scope = event.scope;
       site.element_bytes = std::uint8_t(event.bytes);
       site.outcome_unused = event.unused;
+      if (event.polls) site.polls = Polls::yes;
       site.opcode = event.of_shared ? "fence.sync_restrict" : event.reduction ? "red.add.u32" : "atom.add.u32";
       auto alike = std::make_tuple(event.kind, event.access, event.ordering, event.scope, event.bytes, event.shared,
                                    event.reduction, event.unused, event.of_shared);
@@ -54,6 +55,7 @@ class Records {
                             event.access == AccessKind::write && !event.generic;
       if (second_of_copy) line = lines_.back();  // one instruction
       if (event.continued) line = lines_.back();
+      if (event.instruction != Event::none) line = lines_[event.instruction];
       lines_.push_back(line);
       const std::size_t next = module.sites.size() + 1;
       if (next < execution.events.size() && execution.events[next].continued) site.elements = 2;
@@ -73,8 +75,11 @@ class Records {
     for (std::uint32_t number : running_) records_.push_back(trace::OperationEnd{number});
   }
 
-  Races found() {
-    detect::Findings findings = detect::find_races(replay());
+  detect::Findings findings(const detect::FindOptions& options = {}) const {
+    return detect::find_races(replay(), options);
+  }
+  Races found() const {
+    const detect::Findings findings = this->findings();
     auto line = [&](const detect::Touch& touch) {
       return findings.detector->sides().place(touch.place).site->source[0].line;
     };
@@ -147,7 +152,7 @@ class Records {
         if (event.continued) break;
         auto record = of_warp<trace::Access>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = event.instruction == Event::none ? std::uint32_t(i) : event.instruction;
         record.space = event.shared ? Space::shared : Space::global;
         record.address[lane] = event.address + rank_bits(event);
         if (event.strong()) {
@@ -174,6 +179,8 @@ class Records {
       }
       case Event::Kind::arrive: {
         auto record = of_warp<trace::BarrierArrive>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
         record.barrier = event.barrier;
         record.phase = event.phase;
         record.sync = leaves(event);
@@ -187,11 +194,14 @@ class Records {
         break;
       case Event::Kind::block_barrier:
         if (first_of_group)
-          records_.push_back(trace::BlockBarrier{launch_of(event), block_of(event), 0, event.group, 1, 0});
+          records_.push_back(
+              trace::BlockBarrier{launch_of(event), block_of(event), 0, event.group, 1, std::uint32_t(i)});
         break;
       case Event::Kind::warp_barrier:
         if (first_of_group) {
           auto record = of_warp<trace::WarpBarrier>(event);
+          record.module = 1;
+          record.site = std::uint32_t(i);
           // Whole warps have a way of their own. Lanes that no event names know what the named ones know: where these
           // exit, nobody may be left to tell.
           std::uint32_t gone = 0, go = 0;
@@ -203,7 +213,16 @@ class Records {
             if (at < i) gone |= 1u << exit.thread;
           }
           record.mask = (event.group % 2 || go == 3 ? 3 : ~0u) & ~gone;
-          records_.push_back(record);
+          if (event.relaxed) {
+            trace::WarpValue vote;
+            vote.warp = record.warp;
+            vote.module = record.module;
+            vote.site = record.site;
+            vote.mask = record.mask;
+            records_.push_back(vote);
+          } else {
+            records_.push_back(record);
+          }
         }
         break;
       case Event::Kind::copy_issue: {
@@ -227,6 +246,8 @@ class Records {
       case Event::Kind::cluster_arrive:
       case Event::Kind::cluster_wait: {
         auto record = of_warp<trace::ClusterBarrier>(event);
+        record.module = 1;
+        record.site = std::uint32_t(i);
         record.phase = event.phase;
         record.wait = event.kind == Event::Kind::cluster_wait;
         record.relaxed = event.relaxed;
