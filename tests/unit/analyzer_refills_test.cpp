@@ -21,7 +21,9 @@ class Refills : public ::testing::Test {
         "st.volatile.global.v2.u32 [%rd1], {%r4, %r3};\n" // 5
         "vote.sync.any.pred %p2, %p1, -1;\n" // 6
         "atom.global.add.u32 %r5, [%rd4], 1;\n" // 7
-        "fence.proxy.async;"); // 8
+        "fence.proxy.async;\n" // 8
+        "atom.global.add.u32 %r6, [%rd4], 1;\n" // 9
+        "st.global.u32 [%rd2], %r6;"); // 10
     launch = trace.launch();
   }
   static std::uint64_t pair(std::uint64_t data, std::uint64_t flag) { return flag << 32 | data; }
@@ -162,11 +164,28 @@ TEST_F(Refills, RecordsThatAreMissing) {
 
 TEST_F(Refills, BehindVeryManyAtomicOperations) {
   for (std::uint32_t i = 0; i < 40000; ++i)
-    trace.access(launch, 2 + i / 64 % 2, i % 64, 7, memory + 1024 + 4 * (i % 16), 1, i / 16, i / 16 + 1);
+    trace.access(launch, 2 + i / 64 % 2, i % 64, 9, memory + 1024 + 4 * (i % 16), 1, i / 16, i / 16 + 1);
   look(0, 0), fill(5, 1), look(5, 1), use();
-  for (std::uint32_t i = 0; i < 100; ++i) trace.access(launch, 1, 0, 7, memory + 1024, 1, 2500 + i, 2501 + i);
+  for (std::uint32_t i = 0; i < 100; ++i) trace.access(launch, 2, i % 64, 9, memory + 1024, 1, 2500 + i, 2501 + i);
   fill(6, 2);
   EXPECT_EQ(races(), 1u);
+}
+
+// Both lanes have taken what they read, and lane 0 says so.
+TEST_F(Refills, BehindVeryManyAtomicOperationsALaneTellsForItsWarp) {
+  for (const std::uint32_t count : {16383u, 16384u}) {
+    LittleTrace begun = trace;
+    look(0, 0), look(0, 0, 1), fill(5, 1), look(5, 1, 1), look(5, 1);
+    use(1), use(0);
+    for (std::uint32_t i = 0; i < count; ++i) trace.access(launch, 2, i % 64, 9, memory + 1024, 1, i, i + 1);
+    trace.access(launch, 1, 0, 9, head, 1, 0, 1);
+    trace.access(launch, 0, 0, 9, head, 1, 1, 2);
+    fill(6, 2);
+    trace.end_launch(launch);
+    const Analysis analysis = trace.analyze();
+    EXPECT_EQ(analysis.races.size(), count == 16383 ? 1u : 0u);
+    trace = begun;
+  }
 }
 
 TEST_F(Refills, BeforeTheReaderGoesOn) {
@@ -198,6 +217,7 @@ TEST_F(Refills, AFenceOfProxiesTellsNothing) { // nor does it hide what comes be
 }
 
 TEST_F(Refills, WhoDoesNotLookAtAnAtomicOperationsResultHearsNothing) {
+  trace.access(launch, 3, 0, 4, head, 0, 0); // somebody does
   look(0, 0), fill(5, 1), look(5, 1), use();
   trace.access(launch, 1, 0, 7, head, 1, 0, 1);
   trace.access(launch, 0, 0, 7, head, 1, 1, 2);
