@@ -274,6 +274,27 @@ TEST_F(Refills, AsMuchMemoryAsThereMayBe) {
   }
 }
 
+// What threads know of each other: all before counts as known to all behind, which is said.
+TEST_F(Refills, MoreMemoryThanThereMayBe) {
+  look(0, 0), fill(5, 1), look(5, 1), use();
+  for (std::uint32_t i = 0; i < 4000; ++i) {
+    trace.access(launch, 1, 0, 3, memory + 4096 + 8 * i, 1, 0, 1);
+    trace.access(launch, 3, 0, 4, memory + 4096 + 8 * i, 0, 1);
+  }
+  fill(6, 2);
+  trace.end_launch(launch);
+  for (const std::uint64_t limit : {0, 1 << 14}) {
+    trace.memory_limit = limit;
+    const Analysis analysis = trace.analyze();
+    EXPECT_EQ(analysis.races.size(), limit ? 0u : 1u);
+    const bool said = std::any_of(analysis.warnings.begin(), analysis.warnings.end(), [](const std::string& line) {
+      return line.find("what the threads knew of each other took too much memory") != std::string::npos;
+    });
+    EXPECT_EQ(said, limit != 0);
+    EXPECT_EQ(analysis.summary.complete, limit == 0);
+  }
+}
+
 TEST_F(Refills, OfManyReaders) {
   trace.jobs = 3;
   for (std::uint32_t t = 0; t < 64; ++t) look(0, 0, t);
