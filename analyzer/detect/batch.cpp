@@ -21,7 +21,10 @@ constexpr bool plain_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= 8;
 template <std::size_t index>
 void take_small(const std::uint64_t* from, trace::Record& record) {
   using T = std::variant_alternative_t<index, trace::Record>;
-  if constexpr (plain_bytes<T>) std::memcpy(static_cast<void*>(&record.emplace<index>()), from, sizeof(T));
+  if constexpr (plain_bytes<T>) {
+    T* const to = std::get_if<index>(&record); // which need not be cleared first
+    std::memcpy(static_cast<void*>(to ? to : &record.emplace<index>()), from, sizeof(T));
+  }
 }
 
 template <std::size_t... index>
@@ -208,10 +211,12 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   if (routing_.workers == 1) return weak_to(0, weak);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
-  std::uint64_t to = 1ull << worker_of(memory, weak.base / page_bytes);
+  const std::uint64_t first_page = weak.base / page_bytes;
+  const unsigned first_worker = worker_of(memory, first_page);
+  std::uint64_t to = 1ull << first_worker;
   auto pages = [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t page = begin / page_bytes; page <= end / page_bytes; ++page) {
-      to |= 1ull << worker_of(memory, page);
+      if (page != first_page) to |= 1ull << worker_of(memory, page);
     }
   };
   if (routing_.everything_to_all || rank) { // which block a rank is, only its launch knows
@@ -219,6 +224,7 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   } else if (weak.affine) {
     const std::uint64_t other = view.address[last];
     const std::uint64_t low = std::min(weak.base, other), high = std::max(weak.base, other) + most_lane_bytes;
+    if (low / page_bytes == first_page && high / page_bytes == first_page) return weak_to(first_worker, weak);
     if (high - low > 64 * page_bytes || high < low) {
       to = ~0ull;
     } else {
@@ -227,9 +233,8 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   } else {
     return weak_lanes(view, weak, memory, to);
   }
-  for (unsigned worker = 0; worker < routing_.workers; ++worker) {
-    if (to >> worker & 1) weak_to(worker, weak);
-  }
+  if (routing_.workers < 64) to &= (1ull << routing_.workers) - 1;
+  for (; to; to &= to - 1) weak_to(unsigned(std::countr_zero(to)), weak);
 }
 
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.

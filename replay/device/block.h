@@ -149,8 +149,8 @@ struct Block {
   std::uint32_t ready_warps = 0, used_barriers = 0;
   bool named = false; // a hold names one of its threads
   std::uint32_t made_way = 0; // how often it let other blocks go on behind a ticket that it took
-  std::uint32_t slices = 0; // how often a warp used up its turns
-  std::uint32_t used_up = 0; // of these, while others of the block waited for a value
+  std::uint32_t turns = 0; // of strong operations since the last barrier; fewer with each weak access
+  std::uint32_t used_up = 0; // how often a warp used up its turns while others of the block waited for a value
   engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;

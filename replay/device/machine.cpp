@@ -235,7 +235,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
   block.mbarriers.clear();
   block.cluster = nullptr;
   block.triggered = false;
-  block.made_way = block.slices = block.used_up = 0;
+  block.made_way = block.turns = block.used_up = 0;
   block.watched.clear();
   block.named = holds_ && launch.named && holds_->names(launch.request.launch, block.index);
   for (std::uint32_t w = 0; w < block.warps_count; ++w) {
@@ -403,7 +403,7 @@ bool Machine::run_block(Block& block) {
       if (detour_ || fault_ || std::exchange(makes_way_, false)) [[unlikely]]
         return false;
       if (block.ready_warps >> warp & 1 || block.warps[warp].yielded) {
-        used_up_its_turns(block, warp);
+        used_up_its_turns(block);
         if (detour_ || fault_) return false;
       }
     }

@@ -212,11 +212,12 @@ class Machine {
   void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
   void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
   std::uint32_t perform_visible(Block& block, std::uint32_t warp); // which site
+  void go_ahead_alone(Block& block, std::uint32_t warp);
+  bool accessed_weakly(const engine::Mode& mode);
   void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   bool makes_way(Block& block, std::uint32_t site);
   void show_changes();
-  void used_up_its_turns(Block& block, std::uint32_t warp);
-  void let_one_go_ahead(Block& block, std::uint32_t warp);
+  void used_up_its_turns(Block& block);
   void look_again(Block& block, std::uint32_t warp);
   void run_to_stop(Block& block, std::uint32_t warp, std::uint32_t lane);
   void arrive(Block& block, std::uint32_t warp, std::uint32_t lanes);
@@ -349,6 +350,8 @@ class Machine {
   Block* faulted_block_ = nullptr; // where it is recorded
   std::uint64_t triggers_ = 0;
   std::uint64_t progress_ = 0, spins_ = 0, turns_ = 0, ticks_ = 0, tickets_ = 0;
+  std::uint64_t performed_ = 0; // strong operations, one by one
+  std::uint64_t settled_visible_ = 0, settled_performed_ = 0; // when accessed_weakly() was asked last
   bool detour_ = false; // a thread was held: go and find what it waits for
   bool makes_way_ = false; // the block that runs, for others
   Holds* holds_ = nullptr;

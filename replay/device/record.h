@@ -57,6 +57,11 @@ struct Recorder {
     fence = flags & SiteTable::fence;
   }
   void not_performed(std::uint32_t mask) { performing &= ~mask; }
+  bool accessed_weakly() const { // did lanes since the last flush?
+    for (std::uint32_t m = touched; m; m &= m - 1)
+      if (lanes[std::size_t(__builtin_ctz(m))].used) return true;
+    return false;
+  }
 
   void lend(engine::ThreadContext& t) {
     Lane& lane = lanes[t.lane];

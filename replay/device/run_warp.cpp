@@ -24,10 +24,11 @@ constexpr std::int64_t plain_quantum = 1024;
 constexpr std::uint32_t turns_of_a_warp = 1024;
 // Of warps that use up their turns while others of the block wait; odd, as an mbarrier's phases alternate.
 constexpr std::uint32_t slices_between_looks = 17;
-// Who takes turns in step may be in each other's way for ever (two locks, taken by trying, in either order). A block
-// that has used up so many slices gets others of different lengths, and of some warps one lane goes ahead.
-constexpr std::uint32_t slices_in_step = 16;
-constexpr std::uint32_t slices_between_lanes = 4;
+// Who takes turns in step may be in each other's way for ever (two locks, taken by trying, in either order), and lanes
+// that try again and again keep those waiting who stand behind them. Of a block that has had so many turns of strong
+// operations alone, slices are of different lengths, and every other time one lane goes ahead.
+constexpr std::uint32_t turns_in_step = 1 << 14;
+constexpr std::uint32_t most_alone = 64; // turns
 constexpr std::int64_t no_quantum = std::int64_t(1) << 60;
 constexpr std::uint32_t no_site = ~std::uint32_t(0);
 
@@ -97,9 +98,14 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
   const engine::Mode& mode = block.launch->request.mode;
   // One turn less each time that the others look: else they may find the same phase of an mbarrier every time.
   std::uint32_t fewer = block.used_up / slices_between_looks;
-  if (block.slices > slices_in_step) fewer += any_number(block.slices) % (turns_of_a_warp / 8);
+  const bool out_of_step = block.turns > turns_in_step;
+  const bool by_turns = mode.record || mode.control;
+  if (out_of_step) { // others hold what these need
+    fewer += any_number(block.turns) % (turns_of_a_warp / 8);
+    if (by_turns) fewer += turns_of_a_warp * 7 / 8;
+  }
   fewer = std::min(fewer, turns_of_a_warp - 1);
-  std::int64_t quantum = mode.record || mode.control ? no_quantum : plain_quantum - fewer;
+  std::int64_t quantum = by_turns ? no_quantum : plain_quantum - fewer;
   if (mode.control && options_.budget) quantum = std::int64_t(options_.budget);
   std::uint32_t performed = no_site; // since others could look
   for (std::uint32_t turns = 0;;) {
@@ -116,7 +122,14 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
     if (state.visible) {
       if (++turns > turns_of_a_warp - fewer || over_budget())
         return; // its bit of ready_warps stays: it goes on at its next turn
-      performed = perform_visible(block, warp);
+      ++block.turns;
+      if (!out_of_step) {
+        performed = perform_visible(block, warp);
+      } else if (any_number(block.turns) % 2) { // nobody looks behind either
+        perform_visible(block, warp);
+      } else {
+        go_ahead_alone(block, warp);
+      }
       continue;
     }
     if (state.at_warp && resolve(block, warp)) continue;
@@ -127,9 +140,8 @@ void Machine::run_warp(Block& block, std::uint32_t warp) {
 
 // Warps that go on and on may do so until those go on that wait for them. These look as soon as a strong write is
 // performed (waiting.cpp), but at mbarriers only when nobody else goes on: here they do in between.
-void Machine::used_up_its_turns(Block& block, std::uint32_t warp) {
-  if (++block.slices > slices_in_step && block.slices % slices_between_lanes == 0) let_one_go_ahead(block, warp);
-  if (detour_ || fault_) return;
+void Machine::used_up_its_turns(Block& block) {
+  if (!block.launch->request.mode.record && !block.launch->request.mode.control) block.turns += turns_of_a_warp;
   const auto waits = [](const WarpState& state) { return state.parked != 0; };
   if (std::none_of(block.warps.begin(), block.warps.begin() + block.warps_count, waits)) return;
   if (++block.used_up % slices_between_looks) return;
@@ -138,20 +150,6 @@ void Machine::used_up_its_turns(Block& block, std::uint32_t warp) {
     for (std::uint32_t m = block.warps[w].parked; m; m &= m - 1)
       woken += wake_if_changed(block, w * warp_lanes + std::uint32_t(__builtin_ctz(m)));
     if (woken) run_warp(block, w);
-    if (detour_ || fault_) return;
-  }
-}
-
-void Machine::let_one_go_ahead(Block& block, std::uint32_t warp) {
-  const WarpState& state = block.warps[warp];
-  const std::uint32_t number = any_number(block.slices), lanes = state.visible;
-  if (std::popcount(lanes) < 2) return;
-  std::uint32_t rest = lanes;
-  for (std::uint32_t n = number % std::uint32_t(std::popcount(lanes)); n > 0; --n) rest &= rest - 1;
-  const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
-  for (std::uint32_t turns = 1 + number / warp_lanes % 64; turns > 0 && (state.visible >> lane & 1); --turns) {
-    perform_visible(block, warp, block.threads[warp * warp_lanes + lane].pending_site, 1u << lane);
-    run_to_stop(block, warp, lane);
     if (detour_ || fault_) return;
   }
 }
@@ -176,6 +174,23 @@ std::uint32_t Machine::perform_visible(Block& block, std::uint32_t warp) {
   return site;
 }
 
+// One of the lanes that have stopped, for a while. Nobody else looks meanwhile: who waits for a lock would have it each
+// time that it is given back.
+void Machine::go_ahead_alone(Block& block, std::uint32_t warp) {
+  const WarpState& state = block.warps[warp];
+  const std::uint32_t number = any_number(block.turns) / 2;
+  std::uint32_t rest = state.visible;
+  for (std::uint32_t n = number % std::uint32_t(std::popcount(rest)); n > 0; --n) rest &= rest - 1;
+  const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
+  const ThreadContext& thread = block.threads[warp * warp_lanes + lane];
+  for (std::uint32_t left = 1 + number / warp_lanes % most_alone; left > 0 && (state.visible >> lane & 1); --left) {
+    ++block.turns;
+    perform_visible(block, warp, thread.pending_site, 1u << lane);
+    run_to_stop(block, warp, lane);
+    if (detour_ || fault_) return;
+  }
+}
+
 void Machine::perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group) {
   WarpState& state = block.warps[warp];
   state.visible &= ~group;
@@ -183,7 +198,7 @@ void Machine::perform_visible(Block& block, std::uint32_t warp, std::uint32_t si
   for (; group; group &= group - 1) {
     const std::uint32_t lane = std::uint32_t(__builtin_ctz(group));
     state.ready |= 1u << lane;
-    ++turns_;
+    ++turns_, ++performed_;
     take_lane(block, warp, lane, no_quantum);
     if (detour_ || fault_) [[unlikely]] {
       state.visible |= group & (group - 1);
@@ -271,8 +286,16 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
   }
 }
 
+// Have lanes done so since the last settle()?
+bool Machine::accessed_weakly(const engine::Mode& mode) {
+  if (mode.record) return recorder_->accessed_weakly();
+  const std::uint64_t visible = exec_.visible - std::exchange(settled_visible_, exec_.visible);
+  return visible > performed_ - std::exchange(settled_performed_, performed_);
+}
+
 void Machine::settle(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
+  if (block.turns && accessed_weakly(block.launch->request.mode)) block.turns -= (block.turns + 7) / 8;
   if (block.launch->request.mode.record) flush(block, warp);
   if (const std::uint32_t lanes = state.exiting) {
     state.exiting = 0;
@@ -500,6 +523,7 @@ void Machine::complete(Block& block, std::uint32_t number) {
     make_ready(block, w, lanes);
   }
   barrier.arrived = barrier.counted = barrier.popc = barrier.any = 0;
+  block.turns = 0;
   barrier.all = 1;
   barrier.mixed = false;
   for (std::uint32_t w = 0; barrier.expected && w < block.warps_count;
