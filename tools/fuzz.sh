@@ -45,7 +45,20 @@ if [ $build = 1 ]; then
   command -v clang++-19 >/dev/null && [ -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a ] ||
     { echo "fuzzing needs clang 19: apt-get install clang-19 libclang-rt-19-dev" >&2; exit 2; }
   [ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
-  cmake --build build-fuzz --target "${targets[@]}"
+  # A source that changes while it is compiled (a pull, an editor) is older than the object that was made without it,
+  # and ninja, which compares the two times, leaves that object as it is: a class has two shapes in one program then,
+  # and crashes without a fault in it. What changed since a build began is therefore touched and built once more; the
+  # time stays there when a build fails or is cut off, for the next.
+  begun='build-fuzz/begun'
+  changed() { find . -mindepth 1 \( -name '.*' -o -name __pycache__ -o -path './build*' \) -prune -o -type f -newer "$begun" "$@"; }
+  while :; do
+    [ ! -e $begun ] || changed -exec touch -c {} +
+    touch $begun
+    cmake --build build-fuzz --target "${targets[@]}"
+    [ -n "$(changed -print -quit)" ] || break
+    echo "sources changed while they were compiled: building again"
+  done
+  rm -f $begun
 fi
 for target in "${targets[@]}"; do
   [ -x "build-fuzz/bin/$target" ] || { echo "no such program: build-fuzz/bin/$target" >&2; exit 2; }
