@@ -239,6 +239,42 @@ void Detector::touch(std::uint64_t memory, MemoryAccess& access, const Site& sit
   }
 }
 
+Detector::StrongOfWarp Detector::strong_of(const Site& site, PlaceId place) {
+  StrongOfWarp of;
+  of.access.place = place;
+  of.access.kind = site.access;
+  of.access.ordering = of.strong.ordering = site.ordering;
+  of.access.scope = of.strong.scope = site.scope;
+  of.access.bytes = of.strong.bytes = strong_bytes(site);
+  of.access.record_bytes = lane_bytes(site);
+  of.strong.reads = site.access != AccessKind::write;
+  of.strong.reduction = site.opcode.starts_with("red");
+  of.strong.unused = site.outcome_unused;
+  return of;
+}
+
+std::optional<order::Location> Detector::strong_lane(const StrongAccesses& all, OperationIndex operation,
+                                                     const StrongLane& lane, const StrongValues& values,
+                                                     StrongOfWarp& of) {
+  order::Location at{0, lane.address};
+  if (all.space == Space::shared) {
+    at = {shared_memory(operation, all.warp.block, lane.address >> cluster_shift), lane.address & cluster_offset_mask};
+    if (!at.block) {
+      ++unknown_;
+      return std::nullopt;
+    }
+  }
+  auto& [access, strong] = of;
+  access.stamp = now_;
+  access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
+  strong.writes = access.kind == AccessKind::write || (access.kind == AccessKind::atomic && lane.wrote);
+  strong.order_first = values.order_first;
+  strong.order_last = values.order_last;
+  access.stored = access.kind != AccessKind::atomic || strong.writes;
+  access.digest = lane.digest;
+  return at;
+}
+
 // One lane after another; each is an event of its own.
 void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes,
                       const StrongValues* values) {
@@ -261,19 +297,8 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
                                      : order::device_wide(site.scope) || (alone && site.scope != Scope::none);
   covers_device_ |= whole_device && covering;
   const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && may_poll(site);
-  MemoryAccess access;
-  access.place = place;
-  access.kind = site.access;
-  access.ordering = site.ordering;
-  access.scope = site.scope;
-  access.record_bytes = lane_bytes(site);
-  order::StrongAccess strong;
-  strong.ordering = site.ordering;
-  strong.scope = site.scope;
-  strong.bytes = access.bytes = strong_bytes(site);
-  strong.reads = site.access != AccessKind::write;
-  strong.reduction = site.opcode.rfind("red", 0) == 0;
-  strong.unused = site.outcome_unused;
+  StrongOfWarp of_warp = strong_of(site, place);
+  auto& [access, strong] = of_warp;
   const std::uint32_t elements = strong_count(site);
   const order::Stamp begin = now_;
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
@@ -315,44 +340,30 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
   const std::uint32_t all_lanes = std::uint32_t((1ull << all.count) - 1);
   for (std::uint32_t rest = orders_nothing ? of_worker : all_lanes; rest; rest &= rest - 1) {
     const unsigned i = unsigned(std::countr_zero(rest));
-    StrongLane lane = lanes[i];
     now_ = begin + i;
-    std::uint64_t memory = 0;
-    if (in_shared) {
-      memory = shared_memory(operation, all.warp.block, lane.address >> cluster_shift);
-      lane.address &= cluster_offset_mask;
-      if (!memory) {
-        ++unknown_;
-        continue;
-      }
-    }
-    access.stamp = now_;
-    access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
-    strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && lane.wrote);
-    strong.order_first = values[i].order_first;
-    strong.order_last = values[i].order_last;
-    access.stored = site.access != AccessKind::atomic || strong.writes;
-    access.digest = lane.digest;
+    const std::optional<order::Location> at = strong_lane(all, operation, lanes[i], values[i], of_warp);
+    if (!at) continue;
+    const std::uint64_t memory = at->block, address = at->address;
     PartFindings* const mine =
-        active_.test(partition_of(memory, lane.address / page_bytes)) ? &part(memory, lane.address) : nullptr;
-    if (full_) leave_out(memory, lane.address, width);
+        active_.test(partition_of(memory, address / page_bytes)) ? &part(memory, address) : nullptr;
+    if (full_) leave_out(memory, address, width);
     if (pass_ == Pass::filter && mine && sides_.place(place).float_add) ++mine->additions[place];
     const bool looks =
-        !full_ && (pass_ == Pass::pairs || mine || (lane.address % page_bytes) + most_lane_bytes > page_bytes);
+        !full_ && (pass_ == Pass::pairs || mine || (address % page_bytes) + most_lane_bytes > page_bytes);
     // What the access reads, it has seen before it is compared with others; what it releases comes after. The elements
     // of a vector, whose order is unspecified (8.2.2), count as one: what one acquires comes before all.
     order::Stamp continues[most_lane_bytes];
     // Who observes it may read a part.
     constexpr std::uint64_t around = most_lane_bytes;
-    strong.watched = pass_ == Pass::pairs && shadow_.looks_at(memory, lane.address & ~(around - 1), around);
-    each_element(site, {memory, lane.address}, values[i].read, values[i].written, strong, [&](unsigned e) {
+    strong.watched = pass_ == Pass::pairs && shadow_.looks_at(memory, address & ~(around - 1), around);
+    each_element(site, {memory, address}, values[i].read, values[i].written, strong, [&](unsigned e) {
       if (waits)
         wait_loops_.read(place, site.ordering == Ordering::volatile_ && site.polls != Polls::yes, strong.thread, memory,
-                         lane.address, strong.location.address);
+                         address, strong.location.address);
       continues[e] = causality_.strong_access(strong, now_);
     });
     for (unsigned e = 0; e < elements && looks; ++e) {
-      access.address = lane.address + std::uint64_t(e) * strong.bytes;
+      access.address = address + std::uint64_t(e) * strong.bytes;
       access.continues = continues[e];
       if (pass_ == Pass::pairs) {
         shadow_.access(memory, access);

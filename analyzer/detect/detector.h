@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -139,6 +140,15 @@ class Detector {
   void weak(const Batch& batch, const WeakAccess& access, unsigned slot);
   // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
   std::uint32_t bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask, unsigned step);
+  // A strong access of a warp: what its lanes have in common, and what the last one that was asked for does.
+  struct StrongOfWarp {
+    MemoryAccess access;
+    order::StrongAccess strong;
+  };
+  static StrongOfWarp strong_of(const Site& site, PlaceId place);
+  // Where the lane's is, now; nothing: that is not known, which is counted.
+  std::optional<order::Location> strong_lane(const StrongAccesses& all, order::OperationIndex operation,
+                                             const StrongLane& lane, const StrongValues& values, StrongOfWarp& of);
   // mask: of the lanes in their order, those that may touch the worker's memory.
   void strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes, const StrongValues* values);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes() + refills_.bytes(); }

@@ -37,19 +37,10 @@ void Detector::hand_over(const StrongAccesses& all, OperationIndex operation, Pl
   begun_ = true;
   const unsigned warp = all.warp.warp & 31;
   if (lanes_untold_) causality_.warp_barrier(operation, all.warp.block, warp, ~0u, now_);
-  MemoryAccess access;
-  access.place = place;
-  access.kind = site.access;
-  access.ordering = site.ordering;
-  access.scope = site.scope;
-  access.record_bytes = std::uint32_t(strong_count(site) * strong_bytes(site));
-  access.bytes = strong_bytes(site);
-  order::StrongAccess strong;
+  StrongOfWarp of_warp = strong_of(site, place);
+  auto& [access, strong] = of_warp;
   strong.ordering = Ordering::acq_rel;
   strong.scope = Scope::sys;
-  strong.reads = site.access != AccessKind::write;
-  strong.reduction = site.opcode.starts_with("red");
-  strong.unused = site.outcome_unused;
   const bool hears = strong.reads && !strong.reduction && !strong.unused;
   const bool fills = site.access == AccessKind::write && plain_strong(access);
   const order::Stamp begin = now_;
@@ -57,23 +48,10 @@ void Detector::hand_over(const StrongAccesses& all, OperationIndex operation, Pl
   for (unsigned i = 0; i < all.count; ++i) {
     const StrongLane& lane = lanes[i];
     now_ = begin + i;
-    std::uint64_t memory = 0, address = lane.address;
-    if (all.space == Space::shared) {
-      memory = shared_memory(operation, all.warp.block, address >> cluster_shift);
-      address &= cluster_offset_mask;
-      if (!memory) {
-        ++unknown_;
-        continue;
-      }
-    }
+    const std::optional<order::Location> at = strong_lane(all, operation, lane, values[i], of_warp);
+    if (!at) continue;
+    const std::uint64_t memory = at->block, address = at->address;
     comes_to(all.warp, 1u << lane.lane, all.module, all.site, memory, address);
-    access.stamp = now_;
-    access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
-    strong.writes = site.access == AccessKind::write || (site.access == AccessKind::atomic && lane.wrote);
-    strong.order_first = values[i].order_first;
-    strong.order_last = values[i].order_last;
-    access.stored = site.access != AccessKind::atomic || strong.writes;
-    access.digest = lane.digest;
     if (hears || !known_heard_ || known_heard_->has(memory, address, access.record_bytes))
       each_element(site, {memory, address}, values[i].read, values[i].written, strong,
                    [&](unsigned) { causality_.strong_access(strong, now_); });

@@ -212,9 +212,9 @@ class Machine {
   void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
   void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
   std::uint32_t perform_visible(Block& block, std::uint32_t warp); // which site
+  void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   void go_ahead_alone(Block& block, std::uint32_t warp);
   bool accessed_weakly(const engine::Mode& mode);
-  void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);
   bool makes_way(Block& block, std::uint32_t site);
   void show_changes();
   void used_up_its_turns(Block& block);

@@ -286,7 +286,7 @@ void Machine::stopped(Block& block, std::uint32_t warp, std::uint32_t lane, Thre
   }
 }
 
-// Have lanes done so since the last settle()?
+// Have lanes accessed memory so since the last settle()?
 bool Machine::accessed_weakly(const engine::Mode& mode) {
   if (mode.record) return recorder_->accessed_weakly();
   const std::uint64_t visible = exec_.visible - std::exchange(settled_visible_, exec_.visible);
@@ -522,8 +522,8 @@ void Machine::complete(Block& block, std::uint32_t number) {
     block.warps[w].at_barrier &= ~lanes;
     make_ready(block, w, lanes);
   }
-  barrier.arrived = barrier.counted = barrier.popc = barrier.any = 0;
   block.turns = 0;
+  barrier.arrived = barrier.counted = barrier.popc = barrier.any = 0;
   barrier.all = 1;
   barrier.mixed = false;
   for (std::uint32_t w = 0; barrier.expected && w < block.warps_count;
