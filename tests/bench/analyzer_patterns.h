@@ -13,6 +13,7 @@
 
 #include "analyzer/detect/pipeline.h"
 #include "deadheat/address.h"
+#include "tests/bench/launch_record.h"
 #include "tracer/recorder/access_view.h"
 
 namespace deadheat::bench {
@@ -169,17 +170,7 @@ class PatternSource final : public detect::Source {
     launch(visitor, 1);
   }
   void launch(trace::RecordVisitor& visitor, std::uint32_t number) const {
-    trace::Launch launch;
-    launch.module = 1;
-    launch.kernel = "kernel";
-    launch.grid = {in_two() ? blocks_ / 2 : blocks_, 1, 1};
-    launch.block = {warps * lanes, 1, 1};
-    launch.instrumented = true;
-    trace::Operation operation;
-    operation.id = operation.launch = number;
-    operation.stream = 1;
-    operation.what = launch;
-    say(visitor, operation);
+    say(visitor, launch_record(number, in_two() ? blocks_ / 2 : blocks_, warps * lanes));
     say(visitor, trace::OperationBegin{number});
   }
 

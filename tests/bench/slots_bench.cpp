@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "analyzer/detect/find.h"
+#include "tests/bench/launch_record.h"
 #include "tests/bench/measured_run.h"
 #include "tracer/recorder/access_view.h"
 
@@ -111,17 +112,7 @@ class Exchange final : public detect::Source {
   }
   void launch(std::uint32_t number) {
     launch_ = number;
-    trace::Launch launch;
-    launch.module = 1;
-    launch.kernel = "kernel";
-    launch.grid = {blocks_, 1, 1};
-    launch.block = {warps * lanes, 1, 1};
-    launch.instrumented = true;
-    trace::Operation operation;
-    operation.id = operation.launch = number;
-    operation.stream = 1;
-    operation.what = launch;
-    say(operation);
+    say(launch_record(number, blocks_, warps * lanes));
     say(trace::OperationBegin{number});
   }
   void end(std::uint32_t number) { say(trace::OperationEnd{number}); }

@@ -29,6 +29,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -47,6 +48,7 @@ struct Job {
   CUstream filling = nullptr, copying = nullptr;
   CUdeviceptr device = 0, other = 0;
   CUevent event = reinterpret_cast<CUevent>(0x10), second = reinterpret_cast<CUevent>(0x20);
+  int number = 0; // FAULT
   bool fault = false;
   std::string what;
 
@@ -54,6 +56,7 @@ struct Job {
   std::uint8_t* host = nullptr;
   std::size_t from = 0, count = bytes;
   std::atomic<int> runs{0};
+  std::atomic<bool> begun{false}; // of one that waits, or of the other one
   int writes_from = 0;
   bool write_first = false;
   void* unmapped = nullptr;
@@ -107,6 +110,7 @@ void CUDA_CB fill_back(CUstream, CUresult, void* of) { fill(of); }
 
 void wakes(void* of) {
   auto& job = *static_cast<Job*>(of);
+  job.begun = true;
   std::unique_lock<std::mutex> hold(job.guard);
   job.changed.wait(hold, [&] { return job.may_go_on; });
   fill(of);
@@ -208,7 +212,8 @@ void told(Job& job) {
   CHECK(cuMemcpyHtoDAsync_v2(job.device, result, bytes, job.filling));
   job.upload(); // behind it, as submissions go
   if (!job.fault) CHECK(cuStreamSynchronize(job.copying));
-  usleep(20'000);
+  while (!job.begun) usleep(100);
+  usleep(20'000); // it waits by then
   tell();
   job.finish();
 }
@@ -252,18 +257,22 @@ void other(Job& job) {
   CHECK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
   CHECK(cuLaunchHostFunc(
       third,
-      [](void*) {
-        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
-        while (std::chrono::steady_clock::now() < until) {
+      [](void* of) { // until the job's has run
+        auto& job = *static_cast<Job*>(of);
+        job.begun = true;
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        while (!job.runs && std::chrono::steady_clock::now() < until) {
         }
       },
-      nullptr));
+      &job));
+  while (!job.begun) usleep(100);
   job.fault = true;
   usual(job);
   CHECK(cuStreamSynchronize(third));
 }
 
-void many(Job& job, int functions) {
+void many(Job& job) {
+  const int functions = job.number;
   using Clock = std::chrono::steady_clock;
   job.host = Job::pinned();
   job.writes_from = functions + 1;
@@ -281,7 +290,8 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   Job job;
   job.what = argv[1];
-  job.fault = std::atoi(argv[2]) == 1;
+  job.number = std::atoi(argv[2]);
+  job.fault = job.number == 1;
   CHECK(cuInit(0));
   CHECK(cuStreamCreate(&job.filling, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&job.copying, CU_STREAM_NON_BLOCKING));
@@ -295,35 +305,12 @@ int main(int argc, char** argv) {
   if (job.what == "combined") job.host = Job::pinned(bytes, CU_MEMHOSTALLOC_WRITECOMBINED), job.fault = true;
   if (job.what == "vanishes") job.unmapped = Job::own(MAP_PRIVATE), job.fault = true, job.writes_from = 9;
   if (job.what == "budget") Job::pinned(large);
-  const std::string& what = job.what;
-  if (what == "download")
-    download(job);
-  else if (what == "kept")
-    kept(job);
-  else if (what == "late")
-    late(job);
-  else if (what == "copied")
-    copied(job);
-  else if (what == "callback")
-    callback(job);
-  else if (what == "within" || what == "unused")
-    within(job);
-  else if (what == "learned")
-    learned(job);
-  else if (what == "wakes")
-    told(job);
-  else if (what == "thread" || what == "woken")
-    thread(job);
-  else if (what == "busy")
-    busy(job);
-  else if (what == "kernel")
-    kernel(job);
-  else if (what == "other")
-    other(job);
-  else if (what == "many")
-    many(job, std::atoi(argv[2]));
-  else
-    usual(job);
+  const std::map<std::string, void (*)(Job&)> others = {
+      {"download", download}, {"kept", kept},     {"late", late},       {"copied", copied}, {"callback", callback},
+      {"within", within},     {"unused", within}, {"learned", learned}, {"wakes", told},    {"thread", thread},
+      {"woken", thread},      {"busy", busy},     {"kernel", kernel},   {"other", other},   {"many", many}};
+  const auto runs = others.find(job.what);
+  (runs == others.end() ? usual : runs->second)(job);
   std::printf("done\n");
   return 0;
 }
