@@ -1,6 +1,7 @@
 #include "replay/search/temporary_directory.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,9 +42,42 @@ void leave(const std::string& path) {
   }
 }
 
+constexpr std::array ending_signals = {SIGINT, SIGTERM, SIGHUP};
+
+// How many directories are being made, and whether a signal ends the process: whoever raises the one looks at the other
+// then, so that no directory is made that the handler does not find.
+constinit std::atomic<int> making = 0;
+constinit std::atomic<bool> ending = false;
+
+// While there is one, a directory can be made and entered: no signal ends this thread's process in between.
+class Making {
+ public:
+  Making() {
+    sigset_t ending_set;
+    sigemptyset(&ending_set);
+    for (const int number : ending_signals) sigaddset(&ending_set, number);
+    pthread_sigmask(SIG_BLOCK, &ending_set, &before_);
+    making += 1;
+    if (!ending) return;
+    making -= 1; // the process ends, whatever this thread still had to do
+    for (;;) pause();
+  }
+  ~Making() {
+    making -= 1;
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 // Of what a handler may call (signal-safety(7)) nothing walks a directory: another process does.
 void remove_and_end(int number) {
   const int error = errno;
+  ending = true;
+  while (making > 0) poll(nullptr, 0, 1);
   for (Entry& entry : entries) {
     if (!entry.there) continue;
     const pid_t child = _Fork();
@@ -63,6 +97,7 @@ void remove_and_end(int number) {
 Expected<TemporaryDirectory> TemporaryDirectory::create(const std::string& what) {
   std::error_code error;
   std::string pattern = (std::filesystem::temp_directory_path(error) / (what + "-XXXXXX")).string();
+  const Making guard;
   if (error || !mkdtemp(pattern.data())) return Error{"cannot make a temporary directory", pattern, "set TMPDIR"};
   enter(pattern);
   return TemporaryDirectory(pattern);
@@ -76,7 +111,7 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 void remove_directories_on_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : ending_signals) {
     struct sigaction action = {};
     if (sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
     action.sa_handler = remove_and_end;
