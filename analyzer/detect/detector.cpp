@@ -308,7 +308,9 @@ void Detector::allocated(const trace::Allocate& allocation) {
   for (auto at = live_.lower_bound(allocation.address); at != live_.end() && at->first < end;) at = live_.erase(at);
   live_[allocation.address] = allocation.allocation;
   allocations_[allocation.allocation] = allocation;
-  new_owner(allocation.address, allocation.bytes);
+  // What a pool hands out in a stream's order has a new owner when that operation's turn comes. Whoever still uses it
+  // then, at whatever time that was recorded, races with that.
+  if (!allocation.operation) new_owner(allocation.address, allocation.bytes);
 }
 
 void Detector::new_owner(std::uint64_t address, std::uint64_t bytes) {
@@ -444,6 +446,7 @@ void Detector::begin_operation(std::uint32_t id) {
     if (const trace::Allocate* memory = allocation(pool->allocation)) {
       // What is in no order with the free, or with this, is found by these: they touch each byte.
       if (!pool->free && pass_ == Pass::filter) filter_.forget_range(memory->address, memory->bytes);
+      if (!pool->free && pass_ == Pass::refills) refills_.forget_range(memory->address, memory->bytes);
       const char* const free = operations_.waited_for_at_once(index) ? "cudaFree" : "cudaFreeAsync";
       range(index,
             pool->free ? place(index, free, AccessKind::free) : place(index, "cudaMallocAsync", AccessKind::write),

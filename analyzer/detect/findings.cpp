@@ -41,6 +41,32 @@ FoundRace::Instances some(const FoundRace::Instances& from, std::size_t most) {
 
 order::OperationIndex operation(const std::pair<Touch, Touch>& instance) { return instance.second.thread.operation(); }
 
+// A random order, whoever finds the instances: Stafford's thirteenth variant of murmur3's finalizer, as splitmix64 has
+// it.
+std::uint64_t lot(const std::pair<Touch, Touch>& instance) {
+  std::uint64_t z = 0;
+  for (const Touch& touch : {instance.first, instance.second}) {
+    for (const std::uint64_t part : {touch.thread.bits, std::uint64_t(touch.stamp), std::uint64_t(touch.place)}) {
+      z += part + 0x9E3779B97F4A7C15u;
+      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+      z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+      z ^= z >> 31;
+    }
+  }
+  return z;
+}
+
+bool sampled_before(const std::pair<Touch, Touch>& a, const std::pair<Touch, Touch>& b) {
+  return std::pair(lot(a), a) < std::pair(lot(b), b);
+}
+
+void add_to_sample(FoundRace::Instances& sample, const std::pair<Touch, Touch>& instance) {
+  const auto at = std::lower_bound(sample.begin(), sample.end(), instance, sampled_before);
+  if (at != sample.end() ? *at == instance : sample.size() >= most_sampled_instances) return;
+  sample.insert(at, instance);
+  if (sample.size() > most_sampled_instances) sample.pop_back();
+}
+
 } // namespace
 
 void Threads::insert(order::ThreadKey thread) {
@@ -94,14 +120,15 @@ void add_instance(FoundRace& race, const Touch& first, const Touch& second) {
   const order::OperationIndex now = second.thread.operation();
   if (now > last) race.last.clear();
   if (now >= last) add(race.last, most_last_instances, first, second, either);
+  add_to_sample(race.sample, {first, second});
 }
 
 FoundRace::Instances chosen_instances(const FoundRace& race) {
   // What others leave free is shared out in the same order.
-  constexpr std::array<std::size_t, 3> shares{6, 6, 4};
-  static_assert(shares[0] + shares[1] + shares[2] == most_instances);
+  constexpr std::array<std::size_t, 3> shares{5, 4, 3};
+  static_assert(shares[0] + shares[1] + shares[2] == most_first_instances);
   std::array<std::size_t, 3> taken{};
-  std::size_t left = most_instances;
+  std::size_t left = most_first_instances;
   for (std::size_t d = 0; d < taken.size(); ++d) {
     taken[d] = std::min(shares[d], race.instances[d].size());
     left -= taken[d];
@@ -117,10 +144,13 @@ FoundRace::Instances chosen_instances(const FoundRace& race) {
   const bool has_last = race.last.empty() || std::any_of(chosen.begin(), chosen.end(), [&](const auto& instance) {
                           return operation(instance) == operation(race.last.front());
                         });
-  if (has_last) return chosen;
-  const FoundRace::Instances last = some(race.last, most_last_instances);
-  chosen.resize(std::min(chosen.size(), most_instances - last.size()));
-  chosen.insert(chosen.end(), last.begin(), last.end());
+  const auto fill = [&](const FoundRace::Instances& from) {
+    for (std::size_t n = 0; n < from.size() && chosen.size() < most_instances; ++n)
+      if (std::find(chosen.begin(), chosen.end(), from[n]) == chosen.end()) chosen.push_back(from[n]);
+  };
+  if (!has_last) fill(some(race.last, most_last_instances));
+  fill(race.sample);
+  for (const FoundRace::Instances& of : race.instances) fill(some(of, of.size()));
   return chosen;
 }
 
@@ -168,6 +198,8 @@ void merge(PartFindings& into, const PartFindings& part) {
     }
     joined.instances = {};
     joined.last = {};
+    joined.sample = std::move(known.sample);
+    for (const auto& instance : race.sample) add_to_sample(joined.sample, instance);
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);
   }

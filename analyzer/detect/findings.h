@@ -78,6 +78,7 @@ struct FoundRace {
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance, the first of each
   Instances last; // some of the last operation that a second access is of
+  Instances sample; // of all, by chance (sampled_before), in that order
   // The first occurrence in each code that its lines are: of a template, that is each kernel made of it.
   std::map<std::pair<Code, Code>, std::pair<Touch, Touch>> codes;
 };
@@ -87,15 +88,19 @@ std::set<PlaceId> instructions(const FoundRace& race); // that its lines are
 // and an order of two lanes of one warp cannot be had from hardware.
 enum class Distance : std::uint8_t { one_block, blocks, one_warp };
 inline constexpr std::size_t most_instances = 16; // of a distance and order, and of all that chosen_instances() returns
+inline constexpr std::size_t most_first_instances =
+    12; // of those that chosen_instances() returns, where there are others
 inline constexpr std::size_t most_last_instances = 4;
+inline constexpr std::size_t most_sampled_instances = 8;
 // What orders the pairs whose threads are furthest apart orders the others too, and where the write came first, what
 // its thread did to tell the other is there to be looked at.
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first);
 // Keeps the pair when neither thread occurs in an instance of its distance yet, in which the same instruction comes
-// first, and there is room.
+// first, and there is room; and when it is one of the sample.
 void add_instance(FoundRace& race, const Touch& first, const Touch& second);
-// Some of every distance and both orders where there are several, and of the last operation, in the order in which they
-// are to be tried.
+// Some of every distance and both orders where there are several, and of the last operation, or else of the sample, in
+// the order in which they are to be tried. What the first ones do may be alike: who walks a list reads the first of it
+// in vain, whatever it finds later.
 FoundRace::Instances chosen_instances(const FoundRace& race);
 
 struct PairKey {

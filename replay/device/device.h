@@ -98,6 +98,9 @@ struct ChoiceSummary { // what a run chose, for verdicts
                                         // asked, 4 released because nothing else could go on (not drivable)
   // Holds: an access was shown bytes from before a write that had been performed (weak memory).
   bool old_shown = false;
+  // Holds: a held access and its `until` touched other bytes than each other's, as where a thread that waits keeps
+  // another from finding what it would have written.
+  bool held_apart = false;
 };
 
 // Gives the bytes of a blob of the trace that is being replayed.

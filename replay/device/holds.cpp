@@ -77,6 +77,15 @@ bool Holds::let_go(State& s) {
   return true;
 }
 
+Holds::Bytes Holds::bytes_before(const Block& block, const ThreadContext& thread) {
+  const Site& site = (*block.launch->request.sites->sites)[thread.pending_site];
+  if (site.kind != SiteKind::access) return {};
+  const Machine& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
+  const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
+  const std::uint8_t* at = machine.bytes_at(thread, thread.pending_address, bytes);
+  return at ? Bytes{at, at + bytes} : Bytes{};
+}
+
 Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
   const std::uint32_t site = thread.pending_site;
   Action action = Action::go;
@@ -87,8 +96,12 @@ Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
       continue;
     }
     if (s.unseen) watch(s, block, thread);
-    if (is_at(s.hold.until, block, thread.linear, site) && s.until_seen++ == s.hold.until.nth) s.performs_until = true;
+    if (is_at(s.hold.until, block, thread.linear, site) && s.until_seen++ == s.hold.until.nth) {
+      s.performs_until = true;
+      s.until_bytes = bytes_before(block, thread);
+    }
     if (is_at(s.hold.held, block, thread.linear, site) && s.held_seen++ == s.hold.held.nth) {
+      s.held_bytes = bytes_before(block, thread);
       s.reached = true;
       s.block = &block;
       if (s.until_done) s.before_held = true;
@@ -406,6 +419,13 @@ bool Holds::release_one(Machine& machine) {
     return true;
   }
   return false;
+}
+
+bool Holds::apart() const {
+  return std::any_of(states_.begin(), states_.end(), [](const State& s) {
+    return s.held_bytes.end && s.until_bytes.end &&
+           (s.held_bytes.end <= s.until_bytes.begin || s.until_bytes.end <= s.held_bytes.begin);
+  });
 }
 
 std::vector<std::uint8_t> Holds::states() const {

@@ -72,11 +72,16 @@ class Holds {
   void detour(Machine& machine);
   bool release_one(Machine& machine); // nothing else can go on; false: nobody is held
   std::vector<std::uint8_t> states() const; // ChoiceSummary::hold_state
+  bool apart() const; // ChoiceSummary::held_apart
   bool old_shown() const { return old_shown_; } // ChoiceSummary::old_shown
 
  private:
+  struct Bytes {
+    const std::uint8_t *begin = nullptr, *end = nullptr; // none: not known
+  };
   struct State {
     Hold hold;
+    Bytes held_bytes, until_bytes; // of accesses of threads, once they have been reached
     std::uint64_t held_seen = 0, until_seen = 0; // executions of the site by the thread so far
     bool waits = false; // the held side is there and waits
     bool reached = false; // the held side has been reached, waiting or not
@@ -94,6 +99,7 @@ class Holds {
     std::vector<std::uint8_t> before, after; // bytes at `at`
     bool free() const { return until_done || until_gone || released; }
   };
+  static Bytes bytes_before(const Block& block, const engine::ThreadContext& thread); // of the access to be performed
   bool let_go(State& state); // the wait is over
   bool drive(Machine& machine, State& state);
   void settle_held(Machine& machine, State& state);

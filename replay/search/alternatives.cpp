@@ -49,8 +49,8 @@ std::vector<Candidate::Direction> directions() {
 
 bool Candidate::better_than(const Candidate& other) const {
   auto rank = [](const Candidate& c) {
-    return std::tuple(c.footing == Footing::doubtful, !c.others.empty(), c.switches > few, c.others.size(),
-                      c.own_others, c.footing, c.switches);
+    return std::tuple(c.footing == Footing::doubtful, int(!c.others.empty()) + int(c.switches > many), c.switches > few,
+                      c.others.size(), c.own_others, c.footing, c.switches);
   };
   return rank(*this) < rank(other);
 }

@@ -37,6 +37,7 @@ struct Candidate {
   bool own_others = false;    // other instances of the pair did
   std::uint64_t switches = 0; // that b has and a has not
   static constexpr std::uint64_t few = 6;
+  static constexpr std::uint64_t many = 32; // nobody reads that: as bad as that others changed places
   bool good() const { return footing != Footing::doubtful && others.empty() && switches <= few; }
   bool perfect() const { return good() && !own_others; } // nothing but the instance changed places
   bool better_than(const Candidate& other) const;

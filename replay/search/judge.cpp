@@ -80,11 +80,10 @@ Expected<void> Judge::judge(Race& race, bool again) {
   std::uint64_t driven = 0;
   std::size_t patient_tries = 0;
   std::string trouble;
-  const bool reads = race.first.op != AccessKind::write || race.second.op != AccessKind::write;
-  const bool may_be_old = reads && (race.level != RaceLevel::stream || reads_non_coherently(race) || in_launches(race));
+  tried_old_values_ = false;
   for (auto& [instance, pair] : attempts(race)) {
     // Those are tried once, however many instances there are.
-    if (spent(race, (may_be_old ? 2 : 0) + (may_turn(race) ? schedules_of_whole : 0))) break;
+    if (spent(race, (may_be_old(race) ? 2 : 0) + (may_turn(race) ? schedules_of_whole : 0))) break;
     Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
     if (!a) return a.error();
     Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
@@ -96,7 +95,10 @@ Expected<void> Judge::judge(Race& race, bool again) {
     const bool stuck = a->holds_kept && !b->holds_kept;
     const bool atomics = race.first.op == AccessKind::atomic && race.second.op == AccessKind::atomic && a->holds_kept &&
                          b->holds_kept && !compare(a->outputs, b->outputs, nullptr).differ;
-    if ((stuck || atomics) && in_one_launch(instance)) {
+    // What the second would touch of the first's, it did not find while that waited.
+    const bool apart =
+        a->holds_kept && b->holds_kept && b->choices.held_apart && !compare(a->outputs, b->outputs, nullptr).differ;
+    if ((stuck || atomics || apart) && in_one_launch(instance)) {
       Schedule unseen = pair.second_then_first;
       unseen.holds[0].in_place = true;
       Expected<Run> c = session_.run(unseen, &a->outputs, budget_);
@@ -109,7 +111,10 @@ Expected<void> Judge::judge(Race& race, bool again) {
                   ? "the first write overtakes the second, which nothing orders behind it: its writer cannot wait"
               : stuck
                   ? "the second access does not see the first, which nothing orders before it: its writer cannot wait"
-                  : "the second atomic does not see the first: in their scopes neither is atomic to the other";
+              : apart ? "the second access does not see the first, which nothing orders before it: where its writer "
+                        "waits, it "
+                        "looks elsewhere"
+                      : "the second atomic does not see the first: in their scopes neither is atomic to the other";
       }
     }
     if (stuck && !b->holds_kept && in_one_launch(instance) && patient_tries++ < most_patient) {
@@ -146,7 +151,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (pair.second_then_first.holds[0].in_place || natural_.choices.visible > most_improved ||
         !in_one_launch(instance))
       return found(race, pair, *a, *b, instance);
-    Expected<bool> settled = settle(race, pair, instance, a->choices.old_shown || b->choices.old_shown);
+    Expected<bool> settled = settle(race, pair, instance);
     if (!settled) return settled.error();
     if (*settled) return {};
   }
@@ -156,7 +161,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (!done) return done.error();
     if (*done) return {};
   }
-  if (may_be_old) {
+  if (may_be_old(race) && !tried_old_values_) {
     Expected<bool> done = by_old_values(race, driven);
     if (!done) return done.error();
     if (*done) return {};
@@ -245,7 +250,7 @@ Expected<const Systematic*> Judge::every_schedule() {
   return &*all_;
 }
 
-Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown) {
+Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::Instance& instance) {
   const std::vector<SiteName> sites = sites_of(race);
   const Alternatives::Wanted wanted{instance, sites.front(), sites.back()};
   Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
@@ -255,7 +260,8 @@ Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::I
   if (!*held) return false;
   Candidate best = **std::move(held);
   // There are reads that take nothing else with them, and that nobody waits for.
-  if (!again_ && old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
+  if (!again_ && may_be_old(race) && !tried_old_values_ && (!best.others.empty() || best.switches > Candidate::few)) {
+    tried_old_values_ = true;
     std::uint64_t driven = 0;
     const std::uint64_t tried = race.schedules;
     Expected<bool> done = by_old_values(race, driven);
@@ -356,6 +362,11 @@ Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
     return found_by_old_values(race, {a, b}, *with);
   }
   return false;
+}
+
+bool Judge::may_be_old(const Race& race) {
+  if (race.first.op == AccessKind::write && race.second.op == AccessKind::write) return false;
+  return race.level != RaceLevel::stream || reads_non_coherently(race) || in_launches(race);
 }
 
 bool Judge::reads_non_coherently(const Race& race) {

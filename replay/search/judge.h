@@ -51,7 +51,7 @@ class Judge {
   // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses
   // may change places, too, and the difference may rest on memory that nobody wrote. A better witness of the instance
   // is looked for then. False: what there is does not show the pair alone, in few switches; other instances come first.
-  Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown);
+  Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance);
   Expected<void> accept(Race& race, const Candidate& best, const Race::Instance& instance);
   // Number 0, 1, … of the orders in which other instances of the pair change places too: in every fourth, the accesses
   // of the pair are walked through uniformly.
@@ -59,6 +59,7 @@ class Judge {
   // Two runs of one order of threads, in which reads of this pair return older values in the one and not in the other.
   // True: that changed the outputs, and the verdict is made.
   Expected<bool> by_old_values(Race& race, std::uint64_t& driven);
+  static bool may_be_old(const Race& race); // something that a read of the race returns
   static bool reads_non_coherently(const Race& race); // ld.global.nc
   // Two operations the other way round as a whole (whole_operations.cpp): what single threads change first need not
   // show, where they write what was there before. True: that changed the outputs, and the verdict is made.
@@ -102,6 +103,7 @@ class Judge {
   Clock::time_point begin_;
   std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
   unsigned doubts_ = 0;
+  bool tried_old_values_ = false;
   std::optional<Witness::Smaller> smaller_; // of the witness that is written next
   std::optional<Systematic> all_; // every schedule, if the run is small
   std::optional<Log> log_; // of the natural run

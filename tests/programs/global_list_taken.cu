@@ -1,6 +1,6 @@
-// Threads push nodes onto lists, and some of them take all of a list at once: they exchange its head. Whoever pushed has
-// fenced before. Without a fence behind the exchange what the nodes hold need not be there yet; the fences of one's own
-// push come too early for what others push since.
+// Threads push nodes onto lists, and one thread a list takes what is there at once: it exchanges the head until it has got
+// something. Whoever pushes has fenced before. Without a fence behind the exchange what the nodes hold need not be there
+// yet.
 #include "check.h"
 
 constexpr int threads = 32, blocks = 2, lists = 4, none = -1;
@@ -15,9 +15,24 @@ __device__ int sum_of(const Node* nodes, int first) {
   return sum;
 }
 
+__device__ int take(int* head) {
+  int first;
+  do {
+    first = atomicExch(head, none);
+  } while (first == none);
+#ifndef RACY
+  __threadfence();
+#endif
+  return first;
+}
+
 __global__ void push_and_take(const int* in, Node* nodes, int* heads, int* sums) {
   const int me = blockIdx.x * threads + threadIdx.x;
   int* head = heads + me % lists;
+  if (me < lists) {
+    sums[me] = sum_of(nodes, take(head));
+    return;
+  }
   nodes[me].value = in[me];  // @Value
   int seen = *(volatile int*)head, expected;
   do {
@@ -26,12 +41,6 @@ __global__ void push_and_take(const int* in, Node* nodes, int* heads, int* sums)
     __threadfence();
     seen = atomicCAS(head, expected, me);
   } while (seen != expected);
-  if (threadIdx.x >= lists) return;
-  const int first = atomicExch(head, none);
-#ifndef RACY
-  __threadfence();
-#endif
-  atomicAdd(sums + threadIdx.x, sum_of(nodes, first));
 }
 
 __global__ void take_the_rest(const Node* nodes, const int* heads, int* sums) {

@@ -1,9 +1,9 @@
-// Blocks insert nodes into one sorted list without locks, each by a compare-and-swap of its predecessor's link. Whoever
+// Blocks insert nodes into one sorted list without locks, by a compare-and-swap of the predecessor's link each. Whoever
 // walks the list reads links by plain loads, which acquire nothing: that is the one mistake behind the races of the links
 // and those of the keys.
 #include "check.h"
 
-constexpr int threads = 32, blocks = 4, each = 32, none = -1;
+constexpr int blocks = 12, each = 3, none = -1;
 
 struct Node {
   int key, next;
@@ -17,9 +17,7 @@ __device__ int link(const Node& node) {
 #endif
 }
 
-__global__ void insert(const int* in, Node* nodes) {
-  if (threadIdx.x % each) return;
-  const int me = 1 + blockIdx.x * threads + threadIdx.x, key = in[me];
+__device__ void insert(Node* nodes, int me, int key) {
   nodes[me].key = key;  // @Key
   for (;;) {
     int before = 0, at = link(nodes[0]);
@@ -35,17 +33,24 @@ __global__ void insert(const int* in, Node* nodes) {
   }
 }
 
+__global__ void insert_all(const int* in, Node* nodes) {
+  for (int i = 0; i < each; ++i) {
+    const int me = 1 + i * blocks + blockIdx.x;
+    insert(nodes, me, in[me]);
+  }
+}
+
 __global__ void list(const Node* nodes, int* keys) {
   int n = 0;
   for (int at = nodes[0].next; at != none; at = nodes[at].next) keys[n++] = nodes[at].key;
 }
 
 int main() {
-  const int count = threads * blocks + 1;
+  const int count = each * blocks + 1;
   int* in = to_device(numbers(count));
   Node* nodes = to_device(std::vector<Node>(count, Node{0, none}));
   int* keys = zeros<int>(count);
-  insert<<<blocks, threads>>>(in, nodes);
+  insert_all<<<blocks, 1>>>(in, nodes);
   list<<<1, 1>>>(nodes, keys);
   report(keys, count);
 }

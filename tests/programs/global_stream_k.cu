@@ -1,18 +1,19 @@
-// Stream-K: blocks share the flattened steps of all tiles; who begins a tile adds what the others have left for it, behind
-// a flag each. The flags of the first launch are still up in the second, unless each launch has an epoch of its own.
+// Stream-K: blocks share the flattened steps of all tiles, and go through theirs from the last tile to the first; who begins
+// a tile adds what the others have left for it, behind a flag each. The flags of the first launch are still up in the
+// second, unless each launch has an epoch of its own.
 #include "check.h"
 
 constexpr int tiles = 3, steps = 4, workers = 4, threads = 64;
 
 __global__ void stream_k(const int* in, int* out, int* partial, int* flag, int epoch) {
   constexpr int total = tiles * steps, per = (total + workers - 1) / workers;
-  int end = min((int(blockIdx.x) + 1) * per, total);
-  for (int step = blockIdx.x * per; step < end;) {
-    int tile = step / steps, stop = min(end, (tile + 1) * steps);
-    bool begins = step == tile * steps;
-    int sum = 0;
-    for (; step < stop; ++step) sum += in[step * threads + threadIdx.x] * (step + 1);
-    if (!begins) {
+  const int begin = blockIdx.x * per;
+  for (int end = min(begin + per, total); end > begin;) {
+    const int tile = (end - 1) / steps, first = max(begin, tile * steps);
+    int stop = end, sum = 0;
+    for (int step = first; step < stop; ++step) sum += in[step * threads + threadIdx.x] * (step + 1);
+    end = first;
+    if (first > tile * steps) {
       partial[blockIdx.x * threads + threadIdx.x] = sum;  // @Partial
       __threadfence();
       __syncthreads();

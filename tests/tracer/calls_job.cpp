@@ -9,11 +9,12 @@
 // for 1. copying: another thread writes what a copy reads; EARLY 1: while the copy's call waits. source: a stream
 // writes what a copy of its next batch reads; EARLY 1: at any time. source_later: another stream writes what a copy of
 // a batch has read during the call; EARLY 1: or reads at any time. pool_freed: a pool's memory is freed at once; EARLY
-// 1: while it is written. freed: the stream waits for a value that was written into memory which another allocation has
-// now. keeps: the write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. shared, shared_host:
-// another process waits for the write, and records an event for which the other stream waits, or the host; EARLY 1: the
-// event that it waits for comes before the write. opened: memory of another process is written. failing (a copy),
-// killed (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing),
+// 1: while it is written. handed_on: a pool's memory is given back, and out again, in one stream; EARLY 1: while
+// another reads it. freed: the stream waits for a value that was written into memory which another allocation has now.
+// keeps: the write, then memory cannot be freed; EARLY 1: nothing waits, and 0: it can. shared, shared_host: another
+// process waits for the write, and records an event for which the other stream waits, or the host; EARLY 1: the event
+// that it waits for comes before the write. opened: memory of another process is written. failing (a copy), killed
+// (while a copy's call waits; prints "done" before), unwritten (a wait for a value that nobody is seen writing),
 // left_out (a call that is not followed). Prints "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -198,6 +199,20 @@ int main(int argc, char** argv) {
     CHECK(cuMemsetD32Async(pool, 1, 16, one));
     if (!early) CHECK(cuStreamSynchronize(one));
     CHECK(cuMemFree_v2(pool));
+  }
+  if (what == "handed_on") {
+    CUdeviceptr pool = 0, again = 0;
+    CHECK(cuMemAllocAsync(&pool, 64, one));
+    CHECK(cuMemsetD32Async(pool, 1, 16, one));
+    CHECK(cuEventRecord(event, one));
+    CHECK(cuStreamWaitEvent(other, event, 0));
+    CHECK(cuMemcpyDtoDAsync_v2(memory, pool, 64, other));
+    CHECK(cuEventRecord(begin, other));
+    if (!early) CHECK(cuStreamWaitEvent(one, begin, 0));
+    CHECK(cuMemFreeAsync(pool, one));
+    CHECK(cuMemAllocAsync(&again, 64, one));
+    if (again != pool) return 3;
+    CHECK(cuMemsetD32Async(again, 2, 16, one));
   }
   if (what == "unwritten") CHECK(cuStreamWaitValue32_v2(other, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
   if (what == "left_out") CHECK(cuMemBatchDecompressAsync(nullptr, 0, 0, nullptr, one));

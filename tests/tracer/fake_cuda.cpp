@@ -71,6 +71,14 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstrea
     return CUDA_SUCCESS;
   });
 }
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  cuMemFreeAsync_params p{address, stream};
+  return CALL(cuMemFreeAsync, nullptr, p, {
+    std::uint64_t end = p.dptr + 512; // as cuMemFree_v2
+    next_address.compare_exchange_strong(end, p.dptr);
+    return CUDA_SUCCESS;
+  });
+}
 EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   static std::atomic<std::uintptr_t> next{0x1000};
   cuStreamCreate_params p{stream, flags};
@@ -181,6 +189,8 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handl
     return CUDA_SUCCESS;
   });
 }
+NOTHING(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream), to, from, bytes,
+        stream)
 NOTHING(cuEventRecord, (CUevent event, CUstream stream), event, stream)
 NOTHING(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags), stream, event, flags)
 NOTHING(cuEventElapsedTime_v2, (float* milliseconds, CUevent start, CUevent end), milliseconds, start, end)

@@ -392,6 +392,14 @@ def orders(case):
             assert len(report["races"]) == early and report["summary"]["complete"], (what, early, report)
 
 
+def memory_handed_on(case):
+    """A pool's memory that is given back and out again in one stream, while another reads it."""
+    assert not case.calls("handed_on", 0)["races"]
+    races = case.calls("handed_on", 1)["races"]
+    assert [race["kind"] for race in races] == ["read-free", "read-write", "read-write"], races
+    assert all(race["certainty"] == "certain" for race in races), races
+
+
 def other_processes(case):
     """They may hand on what they have waited for: that is no race, and what is not known of them is said."""
     for what in ("shared", "shared_host", "opened"):
@@ -442,7 +450,7 @@ def not_followed(case):
         assert line in case.dump(), case.dump()
 
 
-cases = [copies, orders, other_processes, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
+cases = [copies, orders, memory_handed_on, other_processes, copies_that_fail, copies_that_wait, makers, not_followed, blocks_of_torch, lists_of_blocks, blocks_of_graphs, blocks_that_are_not_told, blocks_that_make_no_sense, whole,
          by_another_name, cost_of_two_builds, threads, layers, watches_what_it_needs, detaches, leaves_at_once,
          slow_storage, stalled_storage, many_modules,
          killed, forks, forks_while_others_launch, crashes, exits_in_a_handler, exits_while_others_launch,

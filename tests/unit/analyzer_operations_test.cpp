@@ -403,6 +403,17 @@ struct Pools : Operations {
     record.bytes = bytes;
     trace.add(record);
   }
+  // As a GPU's log has it: next to its operation, behind what has begun before.
+  void handed_out_by(std::uint32_t stream, std::uint32_t allocation) {
+    trace::Allocate record;
+    record.allocation = allocation;
+    record.kind = trace::Allocate::Kind::pool;
+    record.address = memory;
+    record.bytes = 4096;
+    record.operation = trace.next_operation();
+    trace.add(record);
+    performed(pool(stream, allocation, false));
+  }
 };
 
 // cudaFree: the host's own, which it has done when the call returns.
@@ -541,6 +552,32 @@ TEST_F(Pools, HandedOnWhileAThirdStreamUsesIt) {
   ASSERT_FALSE(analysis.races.empty());
   for (const Race& race : analysis.races)
     EXPECT_EQ(race.same_fault_as, &race == &analysis.races[0] ? 0 : analysis.races[0].id);
+}
+TEST_F(Pools, HandedOnBehindWhoStillUsesIt) {
+  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  handed_out_by(2, first);
+  host_wait(trace::HostWait::Kind::stream, 2);
+  kernel(4, write);
+  trace.add(trace::Free{first, trace.next_operation(), 0});
+  performed(pool(2, first, true));
+  handed_out_by(3, first + 1);
+  kernel(3, write);
+  EXPECT_EQ(trace.races().size(), 3u); // with the free, the allocation, and the next user
+}
+TEST_F(Pools, HandedOnBehindItsFree) { // a race of the new owner's is one, and no other is
+  for (std::uint32_t stream : {2u, 3u, 4u}) trace.stream(stream);
+  handed_out_by(2, first);
+  kernel(2, write);
+  trace.add(trace::Free{first, trace.next_operation(), 0});
+  performed(pool(2, first, true));
+  handed_out_by(3, first + 1);
+  host_wait(trace::HostWait::Kind::stream, 3);
+  kernel(3, write);
+  kernel(4, write);
+  const Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].first.stream, 3u);
+  EXPECT_EQ(analysis.races[0].occurrences, 1u);
 }
 TEST_F(Pools, PartsHandedOnHaveBeenFreed) { // whoever takes the first part leaves the others their edge
   for (std::uint32_t stream : {2u, 3u, 4u, 5u}) trace.stream(stream);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -298,8 +299,31 @@ TEST(Scale, InstancesOfOtherWarpsComeFirst) {
   const detect::FoundRace::Instances chosen = detect::chosen_instances(race);
   ASSERT_EQ(chosen.size(), detect::most_instances);
   EXPECT_EQ(chosen[0], std::pair(touch(0, 31), touch(0, 32)));
-  for (std::size_t n = 1; n < chosen.size(); ++n) EXPECT_EQ(chosen[n].second.thread.block(), n < 12 ? 1u : 0u) << n;
-  EXPECT_EQ(chosen[12], std::pair(touch(0, 0), touch(0, 1)));
+  constexpr std::size_t blocks = 9;
+  for (std::size_t n = 1; n < detect::most_first_instances; ++n)
+    EXPECT_EQ(chosen[n].second.thread.block(), n < blocks ? 1u : 0u) << n;
+  EXPECT_EQ(chosen[blocks], std::pair(touch(0, 0), touch(0, 1)));
+}
+
+// Of threads that meet again and again the first instances may be alike: others, which chance picks, are handed over
+// too, whichever parts found them.
+TEST(Scale, InstancesOfAllTimesAreAmongThem) {
+  const auto touch = [](std::uint32_t block, std::uint32_t n) {
+    return detect::Touch{order::ThreadKey(1, block, 0), n, 0};
+  };
+  detect::FoundRace race;
+  detect::PartFindings joined, parts[2];
+  for (std::uint32_t n = 1; n <= 1000; ++n) {
+    detect::add_instance(race, touch(0, n), touch(1, n));
+    detect::add_instance(parts[n % 2].races[{}], touch(0, n), touch(1, n));
+  }
+  const detect::FoundRace::Instances chosen = detect::chosen_instances(race);
+  ASSERT_EQ(chosen.size(), 1 + detect::most_sampled_instances);
+  EXPECT_EQ(chosen[0].first.stamp, 1u);
+  EXPECT_TRUE(std::any_of(chosen.begin(), chosen.end(), [](const auto& pair) { return pair.first.stamp > 500; }));
+  EXPECT_EQ(std::set(chosen.begin(), chosen.end()).size(), chosen.size());
+  for (const detect::PartFindings& part : parts) detect::merge(joined, part);
+  EXPECT_EQ(detect::chosen_instances(joined.races[{}]), chosen);
 }
 
 // Of a pair that meets in launch after launch, replay is handed the last one's, too: what it does no other overwrites.
