@@ -151,11 +151,11 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (pair.second_then_first.holds[0].in_place || natural_.choices.visible > most_improved ||
         !in_one_launch(instance))
       return found(race, pair, *a, *b, instance);
-    Expected<bool> settled = settle(race, pair, instance);
+    Expected<bool> settled = settle(race, pair, instance, a->choices.old_shown || b->choices.old_shown);
     if (!settled) return settled.error();
     if (*settled) return {};
   }
-  if (doubtful_) return accept(race, doubtful_->first, doubtful_->second);
+  if (doubtful_) return accept_doubtful(race);
   if (may_turn(race)) {
     Expected<bool> done = by_whole_operations(race, driven);
     if (!done) return done.error();
@@ -250,7 +250,7 @@ Expected<const Systematic*> Judge::every_schedule() {
   return &*all_;
 }
 
-Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::Instance& instance) {
+Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown) {
   const std::vector<SiteName> sites = sites_of(race);
   const Alternatives::Wanted wanted{instance, sites.front(), sites.back()};
   Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
@@ -260,13 +260,9 @@ Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::I
   if (!*held) return false;
   Candidate best = **std::move(held);
   // There are reads that take nothing else with them, and that nobody waits for.
-  if (!again_ && may_be_old(race) && !tried_old_values_ && (!best.others.empty() || best.switches > Candidate::few)) {
-    tried_old_values_ = true;
-    std::uint64_t driven = 0;
-    const std::uint64_t tried = race.schedules;
-    Expected<bool> done = by_old_values(race, driven);
+  if (!again_ && old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
+    Expected<bool> done = better_by_old_values(race);
     if (!done || *done) return done;
-    race.schedules = tried;
   }
   if (!again_ && !best.perfect()) {
     Expected<Candidate> better =
@@ -277,12 +273,31 @@ Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::I
   if (!best.good() || best.footing != Footing::certain) {
     if (!doubtful_ || best.better_than(doubtful_->first)) doubtful_ = {std::move(best), instance};
     if (++doubts_ < (doubtful_->first.good() ? enough_good : most_doubts)) return false;
-    best = doubtful_->first;
-    if (Expected<void> done = accept(race, best, doubtful_->second); !done) return done.error();
+    if (Expected<void> done = accept_doubtful(race); !done) return done.error();
     return true;
   }
   if (Expected<void> done = accept(race, best, instance); !done) return done.error();
   return true;
+}
+
+// A few such reads say more than a run in which other accesses change places, too, or that nobody can read.
+Expected<bool> Judge::better_by_old_values(Race& race) {
+  if (tried_old_values_ || !may_be_old(race)) return false;
+  tried_old_values_ = true;
+  std::uint64_t driven = 0;
+  const std::uint64_t tried = race.schedules;
+  Expected<bool> done = by_old_values(race, driven);
+  if (done && !*done) race.schedules = tried;
+  return done;
+}
+
+Expected<void> Judge::accept_doubtful(Race& race) {
+  if (!doubtful_->first.others.empty() || doubtful_->first.switches > Candidate::many) {
+    Expected<bool> done = better_by_old_values(race);
+    if (!done) return done.error();
+    if (*done) return {};
+  }
+  return accept(race, doubtful_->first, doubtful_->second);
 }
 
 Expected<void> Judge::accept(Race& race, const Candidate& best, const Race::Instance& instance) {

@@ -51,7 +51,9 @@ class Judge {
   // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses
   // may change places, too, and the difference may rest on memory that nobody wrote. A better witness of the instance
   // is looked for then. False: what there is does not show the pair alone, in few switches; other instances come first.
-  Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance);
+  Expected<bool> settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown);
+  Expected<bool> better_by_old_values(Race& race);
+  Expected<void> accept_doubtful(Race& race); // or what is better than it
   Expected<void> accept(Race& race, const Candidate& best, const Race::Instance& instance);
   // Number 0, 1, … of the orders in which other instances of the pair change places too: in every fourth, the accesses
   // of the pair are walked through uniformly.
