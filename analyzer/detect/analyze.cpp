@@ -88,6 +88,8 @@ class Describer {
           Race::AllocationRef{allocation->allocation, found.address - allocation->address, allocation->bytes};
     }
     for (const auto& [first, second] : chosen_instances(found)) race.instances.push_back({name(first), name(second)});
+    for (const auto& [number, instance] : found.sample)
+      race.sample.push_back({name(instance.first), name(instance.second)});
     if (found.codes.size() > 1) {
       for (const auto& [code, touches] : found.codes) race.codes.push_back({side(touches.first), side(touches.second)});
     }
@@ -365,6 +367,7 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   for (const FoundRace& race : races) {
     wanted.insert({race.first, race.second});
     for (const auto& [first, second] : chosen_instances(race)) wanted.insert({first, second});
+    for (const auto& [number, instance] : race.sample) wanted.insert({instance.first, instance.second});
   }
   const std::map<Touch, std::uint64_t> nth = count_executions(source, find.jobs, findings, wanted);
   Explainer explainer(detector, races, text);

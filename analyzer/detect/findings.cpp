@@ -41,7 +41,7 @@ FoundRace::Instances some(const FoundRace::Instances& from, std::size_t most) {
 
 order::OperationIndex operation(const std::pair<Touch, Touch>& instance) { return instance.second.thread.operation(); }
 
-// A random order, whoever finds the instances: Stafford's thirteenth variant of murmur3's finalizer, as splitmix64 has
+// Of FoundRace::Lot: Stafford's thirteenth variant of murmur3's finalizer, as splitmix64 has
 // it.
 std::uint64_t lot(const std::pair<Touch, Touch>& instance) {
   std::uint64_t z = 0;
@@ -56,14 +56,11 @@ std::uint64_t lot(const std::pair<Touch, Touch>& instance) {
   return z;
 }
 
-bool sampled_before(const std::pair<Touch, Touch>& a, const std::pair<Touch, Touch>& b) {
-  return std::pair(lot(a), a) < std::pair(lot(b), b);
-}
-
-void add_to_sample(FoundRace::Instances& sample, const std::pair<Touch, Touch>& instance) {
-  const auto at = std::lower_bound(sample.begin(), sample.end(), instance, sampled_before);
-  if (at != sample.end() ? *at == instance : sample.size() >= most_sampled_instances) return;
-  sample.insert(at, instance);
+void add_to_sample(std::vector<FoundRace::Lot>& sample, const FoundRace::Lot& lot) {
+  if (sample.size() >= most_sampled_instances && sample.back() < lot) return;
+  const auto at = std::lower_bound(sample.begin(), sample.end(), lot);
+  if (at != sample.end() && *at == lot) return;
+  sample.insert(at, lot);
   if (sample.size() > most_sampled_instances) sample.pop_back();
 }
 
@@ -120,7 +117,7 @@ void add_instance(FoundRace& race, const Touch& first, const Touch& second) {
   const order::OperationIndex now = second.thread.operation();
   if (now > last) race.last.clear();
   if (now >= last) add(race.last, most_last_instances, first, second, either);
-  add_to_sample(race.sample, {first, second});
+  add_to_sample(race.sample, {lot({first, second}), {first, second}});
 }
 
 FoundRace::Instances chosen_instances(const FoundRace& race) {
@@ -144,13 +141,13 @@ FoundRace::Instances chosen_instances(const FoundRace& race) {
   const bool has_last = race.last.empty() || std::any_of(chosen.begin(), chosen.end(), [&](const auto& instance) {
                           return operation(instance) == operation(race.last.front());
                         });
-  const auto fill = [&](const FoundRace::Instances& from) {
-    for (std::size_t n = 0; n < from.size() && chosen.size() < most_instances; ++n)
-      if (std::find(chosen.begin(), chosen.end(), from[n]) == chosen.end()) chosen.push_back(from[n]);
+  const auto fill = [&](const std::pair<Touch, Touch>& instance) {
+    if (chosen.size() < most_instances && std::find(chosen.begin(), chosen.end(), instance) == chosen.end())
+      chosen.push_back(instance);
   };
-  if (!has_last) fill(some(race.last, most_last_instances));
-  fill(race.sample);
-  for (const FoundRace::Instances& of : race.instances) fill(some(of, of.size()));
+  if (!has_last)
+    for (const auto& instance : some(race.last, most_last_instances)) fill(instance);
+  for (const FoundRace::Lot& sampled : race.sample) fill(sampled.instance);
   return chosen;
 }
 
@@ -199,7 +196,7 @@ void merge(PartFindings& into, const PartFindings& part) {
     joined.instances = {};
     joined.last = {};
     joined.sample = std::move(known.sample);
-    for (const auto& instance : race.sample) add_to_sample(joined.sample, instance);
+    for (const FoundRace::Lot& sampled : race.sample) add_to_sample(joined.sample, sampled);
     for (const auto& [first, second] : all) add_instance(joined, first, second);
     known = std::move(joined);
   }

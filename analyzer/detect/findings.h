@@ -78,7 +78,12 @@ struct FoundRace {
   using Instances = std::vector<std::pair<Touch, Touch>>;
   std::array<Instances, 3> instances; // by Distance, the first of each
   Instances last; // some of the last operation that a second access is of
-  Instances sample; // of all, by chance (sampled_before), in that order
+  struct Lot { // a random number that is an instance's, whoever finds it
+    std::uint64_t number = 0;
+    std::pair<Touch, Touch> instance;
+    friend auto operator<=>(const Lot&, const Lot&) = default;
+  };
+  std::vector<Lot> sample; // of all, the least
   // The first occurrence in each code that its lines are: of a template, that is each kernel made of it.
   std::map<std::pair<Code, Code>, std::pair<Touch, Touch>> codes;
 };
@@ -88,10 +93,9 @@ std::set<PlaceId> instructions(const FoundRace& race); // that its lines are
 // and an order of two lanes of one warp cannot be had from hardware.
 enum class Distance : std::uint8_t { one_block, blocks, one_warp };
 inline constexpr std::size_t most_instances = 16; // of a distance and order, and of all that chosen_instances() returns
-inline constexpr std::size_t most_first_instances =
-    12; // of those that chosen_instances() returns, where there are others
+inline constexpr std::size_t most_first_instances = 12; // of those, where there are others
 inline constexpr std::size_t most_last_instances = 4;
-inline constexpr std::size_t most_sampled_instances = 8;
+inline constexpr std::size_t most_sampled_instances = 64;
 // What orders the pairs whose threads are furthest apart orders the others too, and where the write came first, what
 // its thread did to tell the other is there to be looked at.
 unsigned telling(RaceLevel level, const Touch& first, const Touch& second, bool write_first);

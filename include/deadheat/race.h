@@ -121,6 +121,7 @@ struct Race {
     AccessName first, second;
   };
   std::vector<Instance> instances;
+  std::vector<Instance> sample; // of all, by chance: at most 64, those above among them or not
   std::vector<RaceCode> codes; // where there are several: all of them
   bool suppressed = false; // in all of them
   std::uint64_t explored = 0; // the first explored schedule that exposed it, from 1; 0: the recorded run did

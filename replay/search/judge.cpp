@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "replay/search/outputs.h"
 #include "replay/search/schedules.h"
@@ -13,26 +14,10 @@ namespace deadheat::search {
 
 namespace {
 
-bool in_one_launch(const Race::Instance& instance) {
-  return instance.first.launch && instance.first.launch == instance.second.launch;
-}
-
 // Launches that run at the same time may see each other's writes late, as blocks of one do.
 bool in_launches(const Race& race) {
   return std::any_of(race.instances.begin(), race.instances.end(),
                      [](const Race::Instance& instance) { return instance.first.launch && instance.second.launch; });
-}
-
-// The first operation as late as can be: what comes before the second in its stream goes before both. Where it is that
-// which the first destroys, the recorded run shows nothing of it: the first came before.
-SchedulePair late_pair(const Race::Instance& instance, std::uint32_t before_second) {
-  SchedulePair pair = schedule_pair(instance);
-  AccessName all_of_first, earlier;
-  all_of_first.operation = instance.first.operation;
-  earlier.operation = before_second;
-  for (Schedule* schedule : {&pair.first_then_second, &pair.second_then_first})
-    schedule->holds.push_back({all_of_first, earlier});
-  return pair;
 }
 
 // Does the host get something by an operation that was submitted after the race's two?
@@ -47,27 +32,10 @@ constexpr std::uint64_t schedules_with_old_values = 12; // tried for a race
 // there already.
 constexpr std::uint64_t least_with_old_values = 4;
 constexpr std::uint64_t few_schedules = 16; // whoever asks for no more gets no more
-// Operations of runs for whose witnesses better ones are sought, and threads of launches that fewer are sought of.
-constexpr std::uint64_t most_improved = 1 << 15;
-constexpr std::size_t most_late = 4; // instances whose operations are also tried as late as the second comes
-constexpr std::size_t most_patient = 4; // instances for which an access waits while all others go on
-constexpr std::size_t most_alike = 4; // instances that are tried of writes which all write the same
-constexpr double seconds_again = 2; // for each of these
-constexpr unsigned enough_good = 2; // instances with good witnesses one of whose runs reads memory that nobody wrote
-constexpr unsigned most_doubts = 4; // instances of a race of which none has a good witness
-constexpr auto most_spent_on_better = std::chrono::seconds(6); // looking for witnesses of fewer context switches
-constexpr auto most_spent_on_size = std::chrono::seconds(2); // looking for fewer blocks and threads
+constexpr double seconds_again = 2; // for a race of a fault that is known to be harmful
 constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 
 } // namespace
-
-SchedulePair schedule_pair(const Race::Instance& instance) {
-  SchedulePair pair;
-  pair.first_then_second.kind = pair.second_then_first.kind = Schedule::Kind::holds;
-  pair.first_then_second.holds.push_back({instance.second, instance.first});
-  pair.second_then_first.holds.push_back({instance.first, instance.second});
-  return pair;
-}
 
 Expected<void> Judge::judge(Race& race, bool again) {
   begin_ = Clock::now();
@@ -77,97 +45,36 @@ Expected<void> Judge::judge(Race& race, bool again) {
   doubts_ = 0;
   race.schedules = 0;
   elsewhere_ = 0;
-  std::uint64_t driven = 0;
-  std::size_t patient_tries = 0;
-  std::string trouble;
+  driven_ = 0;
+  patient_tries_ = 0;
+  trouble_.clear();
   tried_old_values_ = false;
   for (auto& [instance, pair] : attempts(race)) {
     // Those are tried once, however many instances there are.
     if (spent(race, (may_be_old(race) ? 2 : 0) + (may_turn(race) ? schedules_of_whole : 0))) break;
-    Expected<Run> a = session_.run(pair.first_then_second, nullptr, budget_);
-    if (!a) return a.error();
-    Expected<Run> b = session_.run(pair.second_then_first, &a->outputs, budget_);
-    if (!b) return b.error();
-    race.schedules += 2;
-    std::string how;
-    // Where the first cannot wait, the second need not see it. Atomics that race are not atomic to each other either
-    // (PTX ISA 8.10.3: only morally strong ones are).
-    const bool stuck = a->holds_kept && !b->holds_kept;
-    const bool atomics = race.first.op == AccessKind::atomic && race.second.op == AccessKind::atomic && a->holds_kept &&
-                         b->holds_kept && !compare(a->outputs, b->outputs, nullptr).differ;
-    // What the second would touch of the first's, it did not find while that waited.
-    const bool apart =
-        a->holds_kept && b->holds_kept && b->choices.held_apart && !compare(a->outputs, b->outputs, nullptr).differ;
-    if ((stuck || atomics || apart) && in_one_launch(instance)) {
-      Schedule unseen = pair.second_then_first;
-      unseen.holds[0].in_place = true;
-      Expected<Run> c = session_.run(unseen, &a->outputs, budget_);
-      if (!c) return c.error();
-      ++race.schedules;
-      if (c->holds_kept) {
-        pair.second_then_first = unseen;
-        b = std::move(c);
-        how = race.second.op == AccessKind::write
-                  ? "the first write overtakes the second, which nothing orders behind it: its writer cannot wait"
-              : stuck
-                  ? "the second access does not see the first, which nothing orders before it: its writer cannot wait"
-              : apart ? "the second access does not see the first, which nothing orders before it: where its writer "
-                        "waits, it "
-                        "looks elsewhere"
-                      : "the second atomic does not see the first: in their scopes neither is atomic to the other";
-      }
-    }
-    if (stuck && !b->holds_kept && in_one_launch(instance) && patient_tries++ < most_patient) {
-      Schedule patient = pair.second_then_first;
-      patient.holds[0].patient = true;
-      Expected<Run> c = session_.run(patient, &a->outputs, budget_);
-      if (!c) return c.error();
-      if (c->holds_kept) {
-        ++race.schedules;
-        pair.second_then_first = patient;
-        b = std::move(c);
-      }
-    }
-    if (!a->holds_kept || !b->holds_kept) {
-      trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
-      continue;
-    }
-    if (waits_in_vain(race, *a) || waits_in_vain(race, *b)) {
-      trouble = "a loop that waits was shown an old value, and the run did not end: that tells nothing";
-      continue;
-    }
-    const bool differ = compare(a->outputs, b->outputs, nullptr).differ;
-    if (differ) {
-      Expected<bool> told = tells(race, pair.first_then_second, pair.second_then_first);
-      if (!told) return told.error();
-      if (!*told) {
-        elsewhere_ += 2;
-        continue;
-      }
-    }
-    ++driven;
-    if (!differ) continue;
-    race.verdict_why = how;
-    if (pair.second_then_first.holds[0].in_place || natural_.choices.visible > most_improved ||
-        !in_one_launch(instance))
-      return found(race, pair, *a, *b, instance);
-    Expected<bool> settled = settle(race, pair, instance, a->choices.old_shown || b->choices.old_shown);
-    if (!settled) return settled.error();
-    if (*settled) return {};
+    Expected<bool> made = attempt(race, instance, std::move(pair));
+    if (!made) return made.error();
+    if (*made) return {};
   }
   if (doubtful_) return accept_doubtful(race);
+  if (options_.schedules > few_schedules && Clock::now() < deadline()) {
+    Expected<bool> made = one_of_many(race);
+    if (!made) return made.error();
+    if (*made) return {};
+    if (doubtful_) return accept_doubtful(race);
+  }
   if (may_turn(race)) {
-    Expected<bool> done = by_whole_operations(race, driven);
+    Expected<bool> done = by_whole_operations(race, driven_);
     if (!done) return done.error();
     if (*done) return {};
   }
   if (may_be_old(race) && !tried_old_values_) {
-    Expected<bool> done = by_old_values(race, driven);
+    Expected<bool> done = by_old_values(race, driven_);
     if (!done) return done.error();
     if (*done) return {};
   }
   // Where this race is all that the order could change, any order that changes the outputs is its doing.
-  for (std::uint64_t number = 0; alone_ && (driven || race.explored) && !spent(race); ++number) {
+  for (std::uint64_t number = 0; alone_ && (driven_ || race.explored) && !spent(race); ++number) {
     Expected<Schedule> schedule = ordering(race, number);
     if (!schedule) return schedule.error();
     Expected<Run> run = session_.run(*schedule, &natural_.outputs, budget_);
@@ -196,8 +103,8 @@ Expected<void> Judge::judge(Race& race, bool again) {
                                     : "; a fault ends the run in any case: what it would do behind is not known";
   // Outputs that are not there agree in every schedule.
   const bool told = ending == Ending::finished || anything_behind(race, natural_.outputs);
-  race.verdict = (driven || elsewhere_) && told ? Verdict::benign : Verdict::unreached;
-  race.verdict_why = driven && !elsewhere_ ? "the outputs agree in every schedule tried" : trouble;
+  race.verdict = (driven_ || elsewhere_) && told ? Verdict::benign : Verdict::unreached;
+  race.verdict_why = driven_ && !elsewhere_ ? "the outputs agree in every schedule tried" : trouble_;
   race.schedules -= elsewhere_;
   if (elsewhere_)
     race.verdict_why =
@@ -205,31 +112,15 @@ Expected<void> Judge::judge(Race& race, bool again) {
         "accesses changed places, too";
   if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
     race.schedules += (*all)->schedules;
-    if (!elsewhere_) race.verdict_why = driven || trouble.empty() ? words : trouble + "; " + words;
+    if (!elsewhere_) race.verdict_why = driven_ || trouble_.empty() ? words : trouble_ + "; " + words;
   }
-  if (driven) race.verdict_why += cut_short;
-  if (driven && !told) race.verdict_why += ", and the host gets nothing that comes after the two";
-  if (driven && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
+  if (driven_) race.verdict_why += cut_short;
+  if (driven_ && !told) race.verdict_why += ", and the host gets nothing that comes after the two";
+  if (driven_ && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
     race.verdict_why +=
         "; but who uses memory behind its free is wrong whatever comes out: by then it may be anybody's";
   if (again_) race.verdict_why += "; few schedules were tried, since the same fault is harmful in another race";
   return {};
-}
-
-std::vector<std::pair<Race::Instance, SchedulePair>> Judge::attempts(const Race& race) const {
-  std::vector<std::pair<Race::Instance, SchedulePair>> all;
-  // Of what every pair of writes leaves in either order, a few instances say as much as all.
-  const bool alike = race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write;
-  const std::size_t most = alike ? most_alike : race.instances.size();
-  for (std::size_t i = 0; i < std::min(race.instances.size(), most); ++i)
-    all.emplace_back(race.instances[i], schedule_pair(race.instances[i]));
-  for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
-    const Race::Instance& instance = race.instances[i];
-    if (instance.first.operation == instance.second.operation) continue;
-    const std::uint32_t before = session_.before(instance.second.operation);
-    if (before && before != instance.first.operation) all.emplace_back(instance, late_pair(instance, before));
-  }
-  return all;
 }
 
 Expected<const Systematic*> Judge::every_schedule() {
@@ -248,84 +139,6 @@ Expected<const Systematic*> Judge::every_schedule() {
     all_ = *std::move(all);
   }
   return &*all_;
-}
-
-Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::Instance& instance, bool old_shown) {
-  const std::vector<SiteName> sites = sites_of(race);
-  const Alternatives::Wanted wanted{instance, sites.front(), sites.back()};
-  Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
-  Expected<std::optional<Candidate>> held =
-      alternatives.measure(pair.first_then_second, pair.second_then_first, wanted, false);
-  if (!held) return held.error();
-  if (!*held) return false;
-  Candidate best = **std::move(held);
-  // There are reads that take nothing else with them, and that nobody waits for.
-  if (!again_ && old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
-    Expected<bool> done = better_by_old_values(race);
-    if (!done || *done) return done;
-  }
-  if (!again_ && !best.perfect()) {
-    Expected<Candidate> better =
-        alternatives.better(std::move(best), wanted, std::min(deadline(), begin_ + most_spent_on_better));
-    if (!better) return better.error();
-    best = *std::move(better);
-  }
-  if (!best.good() || best.footing != Footing::certain) {
-    if (!doubtful_ || best.better_than(doubtful_->first)) doubtful_ = {std::move(best), instance};
-    if (++doubts_ < (doubtful_->first.good() ? enough_good : most_doubts)) return false;
-    if (Expected<void> done = accept_doubtful(race); !done) return done.error();
-    return true;
-  }
-  if (Expected<void> done = accept(race, best, instance); !done) return done.error();
-  return true;
-}
-
-// A few such reads say more than a run in which other accesses change places, too, or that nobody can read.
-Expected<bool> Judge::better_by_old_values(Race& race) {
-  if (tried_old_values_ || !may_be_old(race)) return false;
-  tried_old_values_ = true;
-  std::uint64_t driven = 0;
-  const std::uint64_t tried = race.schedules;
-  Expected<bool> done = by_old_values(race, driven);
-  if (done && !*done) race.schedules = tried;
-  return done;
-}
-
-Expected<void> Judge::accept_doubtful(Race& race) {
-  if (!doubtful_->first.others.empty() || doubtful_->first.switches > Candidate::many) {
-    Expected<bool> done = better_by_old_values(race);
-    if (!done) return done.error();
-    if (*done) return {};
-  }
-  return accept(race, doubtful_->first, doubtful_->second);
-}
-
-Expected<void> Judge::accept(Race& race, const Candidate& best, const Race::Instance& instance) {
-  auto add = [&](const char* text) { race.verdict_why += (race.verdict_why.empty() ? "" : "; ") + std::string(text); };
-  if (best.footing == Footing::doubtful)
-    add("what differs rests on memory that nobody wrote: other machines may show other values");
-  if (best.footing == Footing::one_sided) add("one of the two runs reads memory that nobody wrote");
-  if (!best.others.empty()) add("no schedule that was tried takes the pair the other way alone");
-  Expected<Run> a = session_.run(best.a, nullptr, budget_);
-  if (!a) return a.error();
-  Expected<Run> b = session_.run(best.b, nullptr, budget_);
-  if (!b) return b.error();
-  const trace::Launch* launch = session_.launch(instance.first.operation);
-  if (!again_ && launch && instance.second.operation == instance.first.operation &&
-      launch->grid.count() <= most_improved / std::max<std::uint64_t>(launch->block.count(), 1)) {
-    const std::vector<SiteName> sites = sites_of(race);
-    Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
-    const auto until = std::min(deadline(), Clock::now() + most_spent_on_size);
-    const std::uint64_t blocks = launch->grid.count(), threads = launch->block.count();
-    Expected<std::optional<Alternatives::Smaller>> smaller =
-        alternatives.smaller(best, {instance, sites.front(), sites.back()}, blocks, threads, until);
-    if (!smaller) return smaller.error();
-    if (*smaller) {
-      race.smaller = {(*smaller)->blocks, blocks, (*smaller)->threads, blocks * threads};
-      smaller_ = {(*smaller)->a, (*smaller)->b, *race.smaller};
-    }
-  }
-  return found(race, {best.a, best.b}, *a, *b, instance);
 }
 
 Expected<Schedule> Judge::ordering(const Race& race, std::uint64_t number) {

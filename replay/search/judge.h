@@ -43,11 +43,14 @@ class Judge {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // The search (judge.cpp).
+  // Instances (attempts.cpp). Of what returns a bool: true when the verdict is made.
   // Schedules that take the pair in either order, the narrowest first.
   std::vector<std::pair<Race::Instance, SchedulePair>> attempts(const Race& race) const;
-  // Every schedule of the run, if it is small: explored once for all races. Null: it is not.
-  Expected<const Systematic*> every_schedule();
+  Expected<bool> attempt(Race& race, const Race::Instance& instance, SchedulePair pair);
+  // Of many instances whose writes come first, that which changes the outputs when its read does not see the write. All
+  // are tried at once: but once one of them matters, what follows is another run, to which the others mean nothing. So
+  // it is one alone that counts.
+  Expected<bool> one_of_many(Race& race);
   // Holds change the natural order, in which the lanes of a warp go together: that can be many switches, other accesses
   // may change places, too, and the difference may rest on memory that nobody wrote. A better witness of the instance
   // is looked for then. False: what there is does not show the pair alone, in few switches; other instances come first.
@@ -55,6 +58,10 @@ class Judge {
   Expected<bool> better_by_old_values(Race& race);
   Expected<void> accept_doubtful(Race& race); // or what is better than it
   Expected<void> accept(Race& race, const Candidate& best, const Race::Instance& instance);
+
+  // The search (judge.cpp).
+  // Every schedule of the run, if it is small: explored once for all races. Null: it is not.
+  Expected<const Systematic*> every_schedule();
   // Number 0, 1, … of the orders in which other instances of the pair change places too: in every fourth, the accesses
   // of the pair are walked through uniformly.
   Expected<Schedule> ordering(const Race& race, std::uint64_t number);
@@ -104,7 +111,11 @@ class Judge {
   std::set<std::uint32_t> sole_;
   Clock::time_point begin_;
   std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
+  // Of the race that is judged.
   unsigned doubts_ = 0;
+  std::uint64_t driven_ = 0; // pairs of runs that took an instance in either order
+  std::size_t patient_tries_ = 0;
+  std::string trouble_; // why an instance could not be
   bool tried_old_values_ = false;
   std::optional<Witness::Smaller> smaller_; // of the witness that is written next
   std::optional<Systematic> all_; // every schedule, if the run is small

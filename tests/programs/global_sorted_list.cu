@@ -3,7 +3,7 @@
 // and those of the keys.
 #include "check.h"
 
-constexpr int blocks = 12, each = 3, none = -1;
+constexpr int blocks = 12, each = 4, none = -1;
 
 struct Node {
   int key, next;
