@@ -119,6 +119,7 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
 
 void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
   const FoundRace& race = *entry.race;
+  entry.waiting.erase(thread); // no more
   if (now_ <= race.first.stamp) {
     if (thread.block_bits() == race.first.thread.block_bits() &&
         (entry.fences_before.size() < most_fences || entry.fences_before.count(thread)))

@@ -51,6 +51,7 @@ class Explainer final : public trace::RecordVisitor {
     bool executed = false;
     Mark() = default;
     Mark(std::uint32_t in, std::uint32_t number) : module(in), site(number), executed(true) {}
+    friend bool operator==(const Mark&, const Mark&) = default;
     explicit operator bool() const { return executed; }
   };
   struct Arrival {
@@ -140,6 +141,10 @@ class Explainer final : public trace::RecordVisitor {
     std::map<Flag, FlagWrite> writes_before; // by others of the first's block, since its last barrier before
     std::map<Flag, FlagWrite> writes_behind; // by the second's
     std::optional<Message> early_message, late_message;
+    // What other threads of the first's block look at in loops that wait, while its thread comes to no barrier; and
+    // where one of them still does, behind both.
+    std::map<order::ThreadKey, std::pair<Flag, Mark>> waiting;
+    Mark still_waiting;
     // The last wait of the second's block, in between, for what the first's has not written since its access.
     std::optional<std::pair<Flag, Mark>> waited_elsewhere;
   };
@@ -148,6 +153,7 @@ class Explainer final : public trace::RecordVisitor {
   void note_plain_flag(const FoundRace& race);
   void note_unused(const trace::Module& module);
   void flag(const trace::AccessView& view, PlaceId place, unsigned lane);
+  static void note_waiting(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_before(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_between(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_behind(Case& entry, const Flag& flag, const FlagUse& use);
@@ -175,12 +181,14 @@ class Explainer final : public trace::RecordVisitor {
   }
   static void barrier_before(Case& entry) { // that the first's thread came to
     entry.writes_before.clear();
+    entry.waiting.clear();
     entry.early_message.reset();
   }
   static void passes_barrier(Case& entry) { // the first's thread, behind its access
     const order::ThreadKey first = entry.race->first.thread;
     if (!entry.barrier) std::erase_if(entry.fences, [&](const auto& fence) { return fence.first != first; });
     entry.barrier = true;
+    entry.waiting.clear();
   }
   struct Lack {
     std::string words;

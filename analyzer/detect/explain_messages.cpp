@@ -86,6 +86,12 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   }
 }
 
+void Explainer::note_waiting(Case& entry, const Flag& flag, const FlagUse& use) {
+  if (!use.reads || !use.waits || use.thread == entry.race->first.thread || !in_first_block(*entry.race, use)) return;
+  if (entry.waiting.size() < most_flags || entry.waiting.count(use.thread))
+    entry.waiting.insert_or_assign(use.thread, std::pair(flag, use.mark));
+}
+
 // What others of the first's block said before it made its access, and who of the second's heard that by then.
 void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
@@ -98,10 +104,12 @@ void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
     const auto fence = entry.fences_before.find(use.thread);
     entry.writes_before[flag] = {use, fence == entry.fences_before.end() ? Fence{} : fence->second};
   }
+  note_waiting(entry, flag, use);
 }
 
 void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
+  if (!entry.barrier) note_waiting(entry, flag, use);
   auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
     // The later one, but for one that says less than the former: nobody looked, or it was no strong read, or write, or
     // fetched data only.
@@ -144,9 +152,13 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
   }
 }
 
-// The first read what the second then wrote, and the flag that says so came behind both.
+// The first read what the second then wrote, and the flag that says so came behind both; or another thread of the
+// first's block waits for what comes behind both.
 void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
+  if (const auto waits = entry.waiting.find(use.thread);
+      waits != entry.waiting.end() && waits->second == std::pair(flag, use.mark))
+    entry.still_waiting = use.mark;
   if (entry.late_message || race.first.thread.block_bits() == race.second.thread.block_bits()) return;
   if (detector_.sides().place(race.first.place).kind != AccessKind::read) return;
   if (use.reads && in_first_block(race, use) && may_tell(race, use)) {
@@ -337,6 +349,10 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
                   (itself ? "the first access comes before that read"
                           : "another thread than that of the first access reads it, and the first access does not wait "
                             "for that: no barrier of its block stands between"));
+  } else if (entry.still_waiting && one_launch) {
+    out.push_back("another thread of the block of the first waits at " + place(entry.still_waiting) +
+                  " for what comes behind both, and the first access does not wait for that: no barrier of its block "
+                  "stands between");
   }
 }
 

@@ -14,6 +14,11 @@ bool in_one_launch(const Race::Instance& instance) {
   return instance.first.launch && instance.first.launch == instance.second.launch;
 }
 
+// Of what every pair of writes leaves in either order, a few instances say as much as all.
+bool writes_alike(const Race& race) {
+  return race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write;
+}
+
 // The first operation as late as can be: what comes before the second in its stream goes before both. Where it is that
 // which the first destroys, the recorded run shows nothing of it: the first came before.
 SchedulePair late_pair(const Race::Instance& instance, std::uint32_t before_second) {
@@ -48,9 +53,7 @@ SchedulePair schedule_pair(const Race::Instance& instance) {
 
 std::vector<std::pair<Race::Instance, SchedulePair>> Judge::attempts(const Race& race) const {
   std::vector<std::pair<Race::Instance, SchedulePair>> all;
-  // Of what every pair of writes leaves in either order, a few instances say as much as all.
-  const bool alike = race.same_value && race.first.op == AccessKind::write && race.second.op == AccessKind::write;
-  const std::size_t most = alike ? most_alike : race.instances.size();
+  const std::size_t most = writes_alike(race) ? most_alike : race.instances.size();
   for (std::size_t i = 0; i < std::min(race.instances.size(), most); ++i)
     all.emplace_back(race.instances[i], schedule_pair(race.instances[i]));
   for (std::size_t i = 0; i < std::min(race.instances.size(), most_late); ++i) {
@@ -144,7 +147,8 @@ Expected<bool> Judge::one_of_many(Race& race) {
     return !waits_in_vain(race, *run) && compare(natural_.outputs, run->outputs, nullptr).differ;
   };
   Instances those;
-  std::copy_if(race.sample.begin(), race.sample.end(), std::back_inserter(those), in_one_launch);
+  if (!writes_alike(race))
+    std::copy_if(race.sample.begin(), race.sample.end(), std::back_inserter(those), in_one_launch);
   if (those.size() < 2) return false;
   Expected<bool> any = differs(those);
   while (any && *any && those.size() > 1) {
