@@ -25,12 +25,22 @@ struct Agent {
   friend auto operator<=>(const Agent&, const Agent&) = default;
 };
 
+// Bytes at a generic address.
+struct Written {
+  std::uint64_t address = 0;
+  std::vector<std::uint8_t> bytes;
+  friend bool operator==(const Written&, const Written&) = default;
+};
+
 // Hold: whoever reaches `held` waits there until `until` has been performed; or, in place, `until` sees memory as it
 // was before `held`.
 struct Hold {
   AccessName held, until;
   bool in_place = false; // `held` is a write: it is performed in its place, but `until` does not see it
   bool patient = false;  // `until` comes when it comes: nobody is run ahead of others for it
+  // In place, of a `held` that reads: what `until` writes behind it (ChoiceSummary::until_wrote of a run without),
+  // which it sees. The hold is kept where `until` then writes just that. Of no bytes: it sees what is there.
+  Written foreseen = {};
 };
 
 // Departure from the default order: at decision number `step`, `agent` goes on instead of the default choice.

@@ -467,6 +467,7 @@ const ChoiceSummary& DeviceImpl::choices() const {
     choices_.hold_state = holds_->states();
     choices_.old_shown = holds_->old_shown();
     choices_.held_apart = holds_->apart();
+    choices_.until_wrote = holds_->until_wrote();
     choices_.held_performed =
         std::all_of(choices_.hold_state.begin(), choices_.hold_state.end(), [](std::uint8_t s) { return s == 3; });
   }

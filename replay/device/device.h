@@ -101,6 +101,8 @@ struct ChoiceSummary { // what a run chose, for verdicts
   // Holds: a held access and its `until` touched other bytes than each other's, as where a thread that waits keeps
   // another from finding what it would have written.
   bool held_apart = false;
+  // Holds: what the first one's `until` wrote, where that is in place and the held access reads.
+  Written until_wrote;
 };
 
 // Gives the bytes of a blob of the trace that is being replayed.

@@ -117,9 +117,10 @@ Holds::Action Holds::reached(Block& block, const ThreadContext& thread) {
 void Holds::reached_in_place(State& s, Block& block, const ThreadContext& thread) {
   const std::uint32_t site = thread.pending_site;
   if (is_at(s.hold.until, block, thread.linear, site)) {
-    if (s.until_seen++ == s.hold.until.nth)
+    if (s.until_seen++ == s.hold.until.nth) {
       s.performs_until = true;
-    else if (s.unseen) {
+      s.until_address = thread.pending_address;
+    } else if (s.unseen) {
       auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
       const std::uint8_t* at = machine.bytes_at(thread, thread.pending_address, 1);
       const Site& reads = (*block.launch->request.sites->sites)[site];
@@ -131,8 +132,20 @@ void Holds::reached_in_place(State& s, Block& block, const ThreadContext& thread
     auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
     s.reached = true;
     s.block = &block;
-    s.performs_held = can_be_unseen(machine, s);
+    const Site& held = (*block.launch->request.sites->sites)[site];
+    s.foresees = held.kind == SiteKind::access && held.access == AccessKind::read;
+    s.performs_held = s.foresees ? !s.hold.foreseen.bytes.empty() : can_be_unseen(machine, s);
   }
+}
+
+// Before the held read: shows it what is written later. Whoever reads takes the bytes away again (resumed()).
+void Holds::foresee(State& s, const Block& block, const ThreadContext& thread) {
+  const auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
+  const std::vector<std::uint8_t>& bytes = s.hold.foreseen.bytes;
+  s.at = machine.bytes_at(thread, s.hold.foreseen.address, std::uint32_t(bytes.size()));
+  if (!s.at) return;
+  s.before.assign(s.at, s.at + bytes.size());
+  std::memcpy(s.at, bytes.data(), bytes.size());
 }
 
 // Of a write that shall not be seen: does something order the two after all?
@@ -169,9 +182,12 @@ void Holds::met(const Cluster& cluster) {
 
 std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std::int64_t otherwise) {
   for (State& s : states_) {
-    if (s.performs_held && is_of(s.hold.held, block, thread.linear)) otherwise = 0; // to see what it writes
+    if (s.performs_held && is_of(s.hold.held, block, thread.linear)) {
+      otherwise = 0; // to see what it writes
+      if (s.foresees) foresee(s, block, thread);
+    }
     if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
-    if (s.waits) otherwise = 0;
+    if (s.waits || s.foresees) otherwise = 0;
     if (!s.unseen || (!s.hold.in_place && (s.met || (s.released_by_held && s.acquired_by_until)))) continue;
     if (std::memcmp(s.at, s.after.data(), s.after.size()) != 0) continue; // others have written there since
     otherwise = 0;
@@ -184,7 +200,11 @@ std::int64_t Holds::quantum(const Block& block, const ThreadContext& thread, std
 bool Holds::resumed(Block& block, const ThreadContext& thread) {
   bool any = false;
   for (State& s : states_) {
-    if (s.performs_held && is_of(s.hold.held, block, thread.linear)) {
+    if (s.performs_held && s.foresees && is_of(s.hold.held, block, thread.linear)) {
+      s.performs_held = false;
+      if (s.at) std::memcpy(s.at, s.before.data(), s.before.size());
+      old_shown_ |= s.at != nullptr;
+    } else if (s.performs_held && is_of(s.hold.held, block, thread.linear)) {
       s.performs_held = false;
       s.after.assign(s.at, s.at + s.before.size());
       s.unseen = s.before != s.after && !s.until_done;
@@ -192,6 +212,15 @@ bool Holds::resumed(Block& block, const ThreadContext& thread) {
     if (!s.performs_until || !is_of(s.hold.until, block, thread.linear)) continue;
     s.performs_until = false;
     s.until_done = true;
+    if (s.foresees) {
+      const Site& writes = (*block.launch->request.sites->sites)[s.hold.until.site];
+      const std::uint32_t bytes = std::uint32_t(writes.element_bytes) * writes.elements;
+      const auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
+      const std::uint8_t* const at = machine.bytes_at(thread, s.until_address, bytes);
+      if (at && writes.kind == SiteKind::access && writes.access != AccessKind::read)
+        s.until_wrote = {s.until_address, {at, at + bytes}};
+      s.before_held = s.at && s.until_wrote == s.hold.foreseen;
+    }
     if (s.shown) {
       // What a read saw is over; an atomic's result stays; a write is overtaken.
       const Site& site = (*block.launch->request.sites->sites)[s.hold.until.site];

@@ -13,6 +13,11 @@
 // analyzer found unordered there is unordered here. It is not done when others have written the bytes since, or the
 // thread of `until` has executed its site on them after the write already (PTX ISA 8.10.5).
 //
+// In place a read that is held may see what `until` writes later: nothing orders it before that (PTX ISA 8.10: a read
+// may see any write that it does not come before, and that no other hides). What that is a run without tells
+// (Hold::foreseen), and where the write then writes something else, the two were no execution: no value comes from
+// itself (8.10.4, "No Thin Air").
+//
 // A patient hold makes no detour: who is run ahead of the others need not come to `until`, as where the last of several
 // blocks does what the others leave to it.
 //
@@ -73,6 +78,7 @@ class Holds {
   bool release_one(Machine& machine); // nothing else can go on; false: nobody is held
   std::vector<std::uint8_t> states() const; // ChoiceSummary::hold_state
   bool apart() const; // ChoiceSummary::held_apart
+  Written until_wrote() const { return states_.empty() ? Written() : states_.front().until_wrote; }
   bool old_shown() const { return old_shown_; } // ChoiceSummary::old_shown
 
  private:
@@ -97,6 +103,9 @@ class Holds {
     bool across = false, proxy_fenced = false;
     std::uint8_t* at = nullptr;
     std::vector<std::uint8_t> before, after; // bytes at `at`
+    bool foresees = false; // the held read, which has been reached, is one that may see what `until` writes
+    std::uint64_t until_address = 0;
+    Written until_wrote;
     bool free() const { return until_done || until_gone || released; }
   };
   static Bytes bytes_before(const Block& block, const engine::ThreadContext& thread); // of the access to be performed
@@ -104,6 +113,7 @@ class Holds {
   bool drive(Machine& machine, State& state);
   void settle_held(Machine& machine, State& state);
   bool can_be_unseen(Machine& machine, State& state);
+  static void foresee(State& state, const Block& block, const engine::ThreadContext& thread);
   void reached_in_place(State& state, Block& block, const engine::ThreadContext& thread);
   void watch(State& state, const Block& block, const engine::ThreadContext& thread);
   void count_waiting();

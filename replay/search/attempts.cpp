@@ -2,6 +2,7 @@
 // is the race's witness.
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 #include "replay/search/judge.h"
 #include "replay/search/outputs.h"
@@ -12,6 +13,22 @@ namespace {
 
 bool in_one_launch(const Race::Instance& instance) {
   return instance.first.launch && instance.first.launch == instance.second.launch;
+}
+
+// A read may see what is written later where both are weak, and the memory is the same to both.
+bool may_foresee(const Race& race, const Race::Instance& instance) {
+  return race.race_class == RaceClass::data &&
+         (race.level == RaceLevel::global || instance.first.block == instance.second.block);
+}
+
+// How an order came about that no order of performing them brings about.
+std::string out_of_order(const Race& race, bool foreseen, bool stuck) {
+  const char* what = foreseen ? "the first access sees what the second writes, which nothing orders behind it"
+                     : race.second.op == AccessKind::write
+                         ? "the first write overtakes the second, which nothing orders behind it"
+                         : "the second access does not see the first, which nothing orders before it";
+  return std::string(what) + (stuck ? ": its " : ": where its ") + (foreseen ? "reader" : "writer") +
+         (stuck ? " cannot wait" : " waits, the second goes elsewhere");
 }
 
 // Of what every pair of writes leaves in either order, a few instances say as much as all.
@@ -85,14 +102,17 @@ Expected<bool> Judge::attempt(Race& race, const Race::Instance& instance, Schedu
     Expected<Run> c = session_.run(unseen, &a->outputs, budget_);
     if (!c) return c.error();
     ++race.schedules;
+    if (!c->holds_kept && may_foresee(race, instance) && !c->choices.until_wrote.bytes.empty()) {
+      unseen.holds[0].foreseen = c->choices.until_wrote;
+      c = session_.run(unseen, &a->outputs, budget_);
+      if (!c) return c.error();
+      ++race.schedules;
+    }
     if (c->holds_kept) {
       pair.second_then_first = unseen;
       b = std::move(c);
       how = atomics ? "the second atomic does not see the first: in their scopes neither is atomic to the other"
-            : race.second.op == AccessKind::write
-                ? "the first write overtakes the second, which nothing orders behind it"
-                : "the second access does not see the first, which nothing orders before it";
-      if (!atomics) how += stuck ? ": its writer cannot wait" : ": where its writer waits, the second goes elsewhere";
+                    : out_of_order(race, !unseen.holds[0].foreseen.bytes.empty(), stuck);
     }
   }
   if (stuck && !b->holds_kept && in_one_launch(instance) && patient_tries_++ < most_patient) {

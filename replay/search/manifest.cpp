@@ -99,8 +99,12 @@ Race race(const json& from) {
 
 json to_json(const Schedule& schedule) {
   json holds = json::array(), switches = json::array();
-  for (const Hold& hold : schedule.holds)
+  for (const Hold& hold : schedule.holds) {
     holds.push_back({to_json(hold.held), to_json(hold.until), hold.in_place, hold.patient});
+    if (hold.foreseen.bytes.empty()) continue;
+    holds.back().push_back(hold.foreseen.address);
+    holds.back().push_back(hold.foreseen.bytes);
+  }
   for (const Switch& change : schedule.switches) {
     switches.push_back({change.step, int(change.agent.kind), change.agent.operation, change.agent.block,
                         change.agent.thread, change.agent.copy});
@@ -134,8 +138,10 @@ Schedule schedule(const json& from) {
   schedule.depth = from.value("depth", 0u);
   schedule.steps = from.value("steps", std::uint64_t(0));
   const auto flag = [](const json& hold, std::size_t n) { return hold.size() > n && hold.at(n).get<bool>(); };
-  for (const json& hold : from.at("holds"))
+  for (const json& hold : from.at("holds")) {
     schedule.holds.push_back({access_name(hold.at(0)), access_name(hold.at(1)), flag(hold, 2), flag(hold, 3)});
+    if (hold.size() > 5) schedule.holds.back().foreseen = {hold.at(4), hold.at(5)};
+  }
   for (const json& change : from.at("switches")) {
     Switch departure;
     departure.step = change.at(0);

@@ -35,6 +35,10 @@ class WitnessFile : public ::testing::Test {
     witness_.race.allocation = Race::AllocationRef{2, 128, 1024};
     witness_.a.kind = Schedule::Kind::holds;
     witness_.a.holds.push_back({witness_.race.second.name, witness_.race.first.name});
+    witness_.a.holds.push_back({.held = witness_.race.first.name,
+                                .until = witness_.race.second.name,
+                                .in_place = true,
+                                .foreseen = {0xa00000208800, {1, 0, 255, 7}}});
     witness_.b.kind = Schedule::Kind::switches;
     witness_.b.switches.push_back({77, {Agent::Kind::thread, 4, 1, 33, 0}});
     witness_.b.weak = true;
@@ -92,8 +96,10 @@ TEST_F(WitnessFile, ComesBackAsItWas) {
   EXPECT_EQ(read->race.second.name, witness_.race.second.name);
   EXPECT_EQ(read->race.first.source, witness_.race.first.source);
   EXPECT_EQ(read->race.allocation->offset, 128u);
-  ASSERT_EQ(read->a.holds.size(), 1u);
+  ASSERT_EQ(read->a.holds.size(), 2u);
   EXPECT_EQ(read->a.holds[0].held, witness_.a.holds[0].held);
+  EXPECT_EQ(read->a.holds[0].foreseen, Written());
+  EXPECT_EQ(read->a.holds[1].foreseen, witness_.a.holds[1].foreseen);
   ASSERT_EQ(read->b.switches.size(), 1u);
   EXPECT_EQ(read->b.switches[0].agent, witness_.b.switches[0].agent);
   EXPECT_FALSE(read->a.weak);
