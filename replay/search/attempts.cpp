@@ -172,6 +172,7 @@ Expected<bool> Judge::one_of_many(Race& race) {
   if (those.size() < 2) return false;
   Expected<bool> any = differs(those);
   while (any && *any && those.size() > 1) {
+    if (Clock::now() > deadline()) return false;
     const auto half = those.begin() + std::ptrdiff_t(those.size() / 2);
     Instances one(those.begin(), half), other(half, those.end());
     if (any = differs(one); !any) break;

@@ -2,7 +2,7 @@
 // slot may be filled again before it was read: nothing that the writer waits for says that the read is over.
 #include "check.h"
 
-constexpr int threads = 32, slots = 2, items = 8;
+constexpr int threads = 32, slots = 2, items = 4;
 
 struct Ring {
   int slot[slots][threads];
