@@ -24,6 +24,8 @@ bool is_copy(const Block& block, std::uint32_t site) {
          (*block.launch->request.sites->sites)[site].kind == SiteKind::bulk_copy;
 }
 
+std::uint32_t bytes_of(const Site& site) { return std::uint32_t(site.element_bytes) * site.elements; }
+
 } // namespace
 
 Holds::Holds(const std::vector<Hold>& holds) {
@@ -81,7 +83,7 @@ Holds::Bytes Holds::bytes_before(const Block& block, const ThreadContext& thread
   const Site& site = (*block.launch->request.sites->sites)[thread.pending_site];
   if (site.kind != SiteKind::access) return {};
   const Machine& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
-  const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
+  const std::uint32_t bytes = bytes_of(site);
   const std::uint8_t* at = machine.bytes_at(thread, thread.pending_address, bytes);
   return at ? Bytes{at, at + bytes} : Bytes{};
 }
@@ -121,11 +123,8 @@ void Holds::reached_in_place(State& s, Block& block, const ThreadContext& thread
       s.performs_until = true;
       s.until_address = thread.pending_address;
     } else if (s.unseen) {
-      auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
-      const std::uint8_t* at = machine.bytes_at(thread, thread.pending_address, 1);
-      const Site& reads = (*block.launch->request.sites->sites)[site];
-      const std::uint32_t bytes = std::uint32_t(reads.element_bytes) * reads.elements;
-      if (at < s.at + s.before.size() && s.at < at + bytes) s.unseen = false; // it has seen the write
+      const Bytes reads = bytes_before(block, thread);
+      if (reads.begin < s.at + s.before.size() && s.at < reads.end) s.unseen = false; // it has seen the write
     }
   }
   if (is_at(s.hold.held, block, thread.linear, site) && s.held_seen++ == s.hold.held.nth && !s.until_done) {
@@ -214,7 +213,7 @@ bool Holds::resumed(Block& block, const ThreadContext& thread) {
     s.until_done = true;
     if (s.foresees) {
       const Site& writes = (*block.launch->request.sites->sites)[s.hold.until.site];
-      const std::uint32_t bytes = std::uint32_t(writes.element_bytes) * writes.elements;
+      const std::uint32_t bytes = bytes_of(writes);
       const auto& machine = *static_cast<Machine*>(block.launch->context.exec->machine);
       const std::uint8_t* const at = machine.bytes_at(thread, s.until_address, bytes);
       if (at && writes.kind == SiteKind::access && writes.access != AccessKind::read)
@@ -369,7 +368,7 @@ bool Holds::can_be_unseen(Machine& machine, State& s) {
   s.proxy_fenced = false;
   const Site& site = (*block.launch->request.sites->sites)[held.site];
   if (site.kind != SiteKind::access || site.access == AccessKind::read) return false;
-  const std::uint32_t bytes = std::uint32_t(site.element_bytes) * site.elements;
+  const std::uint32_t bytes = bytes_of(site);
   const ThreadContext& thread = block.threads[held.thread];
   s.at = machine.bytes_at(thread, thread.pending_address, bytes);
   if (!s.at || bytes == 0) return false;

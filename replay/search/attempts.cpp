@@ -15,7 +15,8 @@ bool in_one_launch(const Race::Instance& instance) {
   return instance.first.launch && instance.first.launch == instance.second.launch;
 }
 
-// A read may see what is written later where both are weak, and the memory is the same to both.
+// A read may see what is written later where they are not both strong (PTX ISA 8.10.5 binds what is morally strong),
+// and the address means the same to both.
 bool may_foresee(const Race& race, const Race::Instance& instance) {
   return race.race_class == RaceClass::data &&
          (race.level == RaceLevel::global || instance.first.block == instance.second.block);
@@ -217,13 +218,10 @@ Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::I
   return true;
 }
 
-// A few such reads say more than a run in which other accesses change places, too, or that nobody can read.
+// A few reads of old values say more than a run in which other accesses change places, too, or that nobody can read.
 Expected<bool> Judge::better_by_old_values(Race& race) {
-  if (tried_old_values_ || !may_be_old(race)) return false;
-  tried_old_values_ = true;
-  std::uint64_t driven = 0;
   const std::uint64_t tried = race.schedules;
-  Expected<bool> done = by_old_values(race, driven);
+  Expected<bool> done = by_old_values(race);
   if (done && !*done) race.schedules = tried;
   return done;
 }

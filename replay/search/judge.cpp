@@ -64,15 +64,13 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (doubtful_) return accept_doubtful(race);
   }
   if (may_turn(race)) {
-    Expected<bool> done = by_whole_operations(race, driven_);
+    Expected<bool> done = by_whole_operations(race);
     if (!done) return done.error();
     if (*done) return {};
   }
-  if (may_be_old(race) && !tried_old_values_) {
-    Expected<bool> done = by_old_values(race, driven_);
-    if (!done) return done.error();
-    if (*done) return {};
-  }
+  Expected<bool> old_values = by_old_values(race);
+  if (!old_values) return old_values.error();
+  if (*old_values) return {};
   // Where this race is all that the order could change, any order that changes the outputs is its doing.
   for (std::uint64_t number = 0; alone_ && (driven_ || race.explored) && !spent(race); ++number) {
     Expected<Schedule> schedule = ordering(race, number);
@@ -162,7 +160,8 @@ Expected<Schedule> Judge::ordering(const Race& race, std::uint64_t number) {
   return nth_schedule(number, options_.seed, natural_.choices.visible);
 }
 
-Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
+Expected<bool> Judge::by_old_values(Race& race) {
+  if (!may_be_old(race) || std::exchange(tried_old_values_, true)) return false;
   std::uint64_t without_any = 0;
   const std::uint64_t least = options_.schedules > few_schedules ? least_with_old_values : 0;
   const auto may_try = [&](std::uint64_t number) { return number < least ? Clock::now() < deadline() : !spent(race); };
@@ -185,7 +184,7 @@ Expected<bool> Judge::by_old_values(Race& race, std::uint64_t& driven) {
     if (!without) return without.error();
     ++race.schedules;
     if (waits_in_vain(race, *with)) continue;
-    ++driven;
+    ++driven_;
     if (!compare(without->outputs, with->outputs, nullptr).differ) continue;
     return found_by_old_values(race, {a, b}, *with);
   }

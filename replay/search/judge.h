@@ -66,14 +66,14 @@ class Judge {
   // of the pair are walked through uniformly.
   Expected<Schedule> ordering(const Race& race, std::uint64_t number);
   // Two runs of one order of threads, in which reads of this pair return older values in the one and not in the other.
-  // True: that changed the outputs, and the verdict is made.
-  Expected<bool> by_old_values(Race& race, std::uint64_t& driven);
+  // Once for a race. True: that changed the outputs, and the verdict is made.
+  Expected<bool> by_old_values(Race& race);
   static bool may_be_old(const Race& race); // something that a read of the race returns
   static bool reads_non_coherently(const Race& race); // ld.global.nc
   // Two operations the other way round as a whole (whole_operations.cpp): what single threads change first need not
   // show, where they write what was there before. True: that changed the outputs, and the verdict is made.
   bool may_turn(const Race& race) const;
-  Expected<bool> by_whole_operations(Race& race, std::uint64_t& driven);
+  Expected<bool> by_whole_operations(Race& race);
   Expected<bool> turns_alone(const Race& race, const SchedulePair& pair, const Race::Instance& instance) const;
   // Is what differs between the outputs of the two the race's doing, as far as it shows in what the pair does
   // (effect.h)?
@@ -111,9 +111,8 @@ class Judge {
   std::set<std::uint32_t> sole_;
   Clock::time_point begin_;
   std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
-  // Of the race that is judged.
   unsigned doubts_ = 0;
-  std::uint64_t driven_ = 0; // pairs of runs that took an instance in either order
+  std::uint64_t driven_ = 0; // pairs of runs that took the race in either order
   std::size_t patient_tries_ = 0;
   std::string trouble_; // why an instance could not be
   bool tried_old_values_ = false;

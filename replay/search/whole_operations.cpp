@@ -31,7 +31,7 @@ bool Judge::may_turn(const Race& race) const {
          (race.first.name.launch || race.second.name.launch) && natural_.choices.visible <= most_logged;
 }
 
-Expected<bool> Judge::by_whole_operations(Race& race, std::uint64_t& driven) {
+Expected<bool> Judge::by_whole_operations(Race& race) {
   // The first two and the last, which the instances end with.
   std::vector<Race::Instance> tried;
   for (std::size_t i : {std::size_t(0), race.instances.size() - 1}) {
@@ -55,7 +55,7 @@ Expected<bool> Judge::by_whole_operations(Race& race, std::uint64_t& driven) {
       if (!*alone) continue; // that says nothing of this race
     }
     race.schedules += 2;
-    ++driven;
+    ++driven_;
     if (!differ) continue;
     race.verdict_why = "the two operations change places as a whole";
     if (Expected<void> done = found(race, pair, *a, *b, race.instances[i]); !done) return done.error();
