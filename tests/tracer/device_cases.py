@@ -13,6 +13,10 @@ def windows(case, settings=":window=1:capture-range=cudaProfilerApi", ranged=1):
     """A window is executed again without the device it was recorded on: memory, copies, pointers, opaque kernels."""
     said, _ = case.window(1, settings, ranged)
     assert said == [], said
+    is_executed_again(case)
+
+
+def is_executed_again(case):
     status, report = case.replay()
     certain = [race for race in report["races"] if race["certainty"] == "certain"]
     assert len(certain) == 1 and status == 1, report
@@ -29,6 +33,19 @@ def windows(case, settings=":window=1:capture-range=cudaProfilerApi", ranged=1):
     effects = [line for line in records.splitlines() if line.startswith("effects")]
     assert len(effects) == 1 and effects[0].count(" address ") == 1 and "bytes 16384" in effects[0], effects
     assert records.count("\ntensor_map ") == 1, "what the driver's bytes of a map mean is said once"
+
+
+@over_embedded
+def window_of_a_job_that_needs_all_memory(case):
+    """It has back what its memory was kept in, and is told of it; what was kept goes on on the host."""
+    variables = {"EMBEDDED_MEMORY": "48", "DEADHEAT_RINGS": "4x8192"}
+    said, total = case.window(1, "", 12, variables)
+    assert len(said) == 1 and "recording goes on with less" in said[0], said
+    shutil.rmtree(case.trace)
+    said, with_window = case.window(1, ":window=1:capture-range=cudaProfilerApi", 12, variables)
+    assert with_window == total, (with_window, total)
+    assert len(said) == 2 and "window was kept" in said[1], said
+    is_executed_again(case)
 
 
 @over_embedded
@@ -480,7 +497,7 @@ def no_window(case):
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
          launches_that_tell_each_other, a_launch_that_waits_in_vain,
          cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
-         no_memory_at_an_opaque_launch, windows, window_of_the_whole_run, window_with_graphs, graph_that_was_made_before,
+         no_memory_at_an_opaque_launch, windows, window_of_a_job_that_needs_all_memory, window_of_the_whole_run, window_with_graphs, graph_that_was_made_before,
          graph_when_the_budget_is_used_up,
          window_with_a_graph_in_one_piece, window_with_uploads_by_graphs, graph_that_the_driver_launches_itself, window_without_fault,
          window_reaches_the_host, staging_buffer, function_that_refills, mapped_memory, launch_that_fails, memory_of_another_device,

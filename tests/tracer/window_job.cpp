@@ -9,8 +9,9 @@
 // a set behind both; 6: likewise, and the graph was made before the range, its kernels all opaque; 7: as 5, and it has
 // a host function; 8: as 5, and the block is uploaded by it first, and once more by a second launch, when the host has
 // refilled what is uploaded; 9: as 6, and it is launched before and behind the range, too, on the other stream; 10:
-// without a range, and it is launched 60 times; 11: as 9, and it has a host function. Prints a sum of the results and
-// "done".
+// without a range, and it is launched 60 times; 11: as 9, and it has a host function; 12: as 1, and the device's memory
+// is taken before the end, 256 KiB at a time, until there is none. Prints a sum of the results (12: and of how much was
+// free, and taken) and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -215,6 +216,18 @@ int main(int argc, char** argv) {
     CHECK(cuStreamSynchronize(work));
   }
 
+  unsigned long long total = 0;
+  if (range == 12) {
+    std::size_t left = 0, all = 0;
+    CHECK(cuMemGetInfo_v2(&left, &all));
+    std::vector<CUdeviceptr> pieces(1);
+    CUresult result = CUDA_SUCCESS;
+    while ((result = cuMemAlloc_v2(&pieces.back(), 1 << 18)) == CUDA_SUCCESS) pieces.push_back(0);
+    pieces.pop_back();
+    total = 1'000'000'000'000ull * (left >> 10) + 1'000'000'000ull * pieces.size();
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return std::printf("%d\n", int(result)), 1;
+    for (const CUdeviceptr piece : pieces) CHECK(cuMemFree_v2(piece));
+  }
   if (range == 3) {
     usleep(1'500'000); // what there is gets written
     raise(SIGKILL);
@@ -227,6 +240,6 @@ int main(int argc, char** argv) {
   std::vector<unsigned> host(65536);
   CHECK(cuMemcpyDtoHAsync_v2(host.data(), results, 4 * host.size(), work));
   CHECK(cuStreamSynchronize(work));
-  std::printf("%llu\ndone\n", static_cast<unsigned long long>(std::accumulate(host.begin(), host.end(), 0ull)));
+  std::printf("%llu\ndone\n", std::accumulate(host.begin(), host.end(), total));
   return 0;
 }

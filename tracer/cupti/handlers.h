@@ -41,12 +41,12 @@ struct Call {
   }
   // The driver had no memory for the call, and the library could give some of its own back: it is to be made again.
   bool makes_room(CUresult failed) const {
-    return exit && failed == CUDA_ERROR_OUT_OF_MEMORY && session.recorder().give_back_memory(context);
+    return exit && failed == CUDA_ERROR_OUT_OF_MEMORY && session.give_back_memory(context);
   }
-  // Makes it again then, by `again`.
+  // Makes it again then, by `again`: each time there is more room.
   template <typename Again>
   void retry_with_room(Again&& again) {
-    if (makes_room(result)) return_instead(again());
+    while (makes_room(result)) return_instead(again());
   }
   bool done() const { return exit && result == CUDA_SUCCESS; }
   std::uint32_t stream(CUstream handle) const { return session.stream(context, handle, per_thread); }

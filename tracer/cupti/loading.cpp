@@ -129,7 +129,7 @@ void load_own(Call& call, What& what, Handle* handle, CUresult why, Again&& agai
   what = static_cast<What>(loading.original);
   loading.jit.restore();
   CUresult result = again();
-  if (call.makes_room(result)) result = again();
+  while (call.makes_room(result)) result = again();
   if (loaded && result != CUDA_SUCCESS) { // nor does it take the program's
     *handle = ours;
     return;

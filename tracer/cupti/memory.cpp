@@ -82,7 +82,7 @@ void allocate_physical(Call& call, cuMemCreate_params& p) {
 
 // What would be free without the library: a job may decide by that how much it does at a time.
 void free_memory_left(Call& call, cuMemGetInfo_v2_params& p) {
-  if (call.done() && p.free) *p.free += call.session.recorder().spare_memory(call.context);
+  if (call.done() && p.free) *p.free += call.session.spare_memory(call.context);
 }
 
 static void frees(Call& call, std::uint64_t address) {

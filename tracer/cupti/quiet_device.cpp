@@ -173,6 +173,33 @@ void QuietDevice::drop(Kept& kept) {
   kept = {};
 }
 
+bool QuietDevice::is_of(CUcontext context) const {
+  if (!stream_ || !context) return false;  // nothing lies there
+  CUdevice device = 0;
+  const Current current(context);
+  return current.set() && good(driver().cuCtxGetDevice(&device)) && device == ordinal_;
+}
+
+std::uint64_t QuietDevice::spare() const { return before_.empty() ? scratch_bytes_ + found_bytes_ : 0; }
+
+std::vector<CUdeviceptr> QuietDevice::give_back() {
+  std::vector<CUdeviceptr> free;
+  if (!before_.empty()) return free;
+  for (CUdeviceptr* memory : {&scratch_, &found_}) {
+    if (*memory) free.push_back(std::exchange(*memory, 0));
+  }
+  scratch_bytes_ = found_bytes_ = 0;
+  return free;
+}
+
+CUdeviceptr QuietDevice::move_to_host(Kept& kept) {
+  if (!kept.device) return 0;
+  std::vector<std::uint8_t> bytes(kept.of.bytes);
+  if (!read(kept, 0, bytes.size(), bytes.data())) return 0;
+  kept.host = std::move(bytes);
+  return std::exchange(kept.device, 0);
+}
+
 // ---- what changes
 
 bool QuietDevice::room(std::uint64_t bytes) {

@@ -45,10 +45,17 @@ class QuietDevice {
   void drop(Kept& kept);
   bool read(const Kept& kept, std::uint64_t offset, std::uint64_t bytes, std::uint8_t* to);
 
+  // Room on the device that is not needed just now, but for memory that is kept; and what of it the caller is to free.
+  bool is_of(CUcontext context) const; // the context is of the device that copies lie on
+  std::uint64_t spare() const;
+  std::vector<CUdeviceptr> give_back();
+  // Moves what is kept to the host; what the caller is to free. 0: it is there, or could not be copied.
+  CUdeviceptr move_to_host(Kept& kept);
+
   // Memory that may change now; changes() says what did, and forgets it.
   bool remember(const std::vector<Memory>& memory);
   using Changed = std::function<bool(std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes)>;
-  bool changes(const Changed& changed);  // false: it cannot be told, or `changed` said so
+  bool changes(const Changed& changed); // false: it cannot be told, or `changed` said so
 
  private:
   class Current;
@@ -64,17 +71,17 @@ class QuietDevice {
   CUstream stream_ = nullptr;
   CUfunction changed_pages_ = nullptr;
   bool tried_ = false;
-  CUdeviceptr scratch_ = 0;       // what memory was before
+  CUdeviceptr scratch_ = 0; // what memory was before
   std::uint64_t scratch_bytes_ = 0;
-  CUdeviceptr found_ = 0;         // a count, and numbers of pages
+  CUdeviceptr found_ = 0; // a count, and numbers of pages
   std::uint64_t found_bytes_ = 0;
-  std::uint8_t* staging_ = nullptr;  // page-locked: half for before, half for now
+  std::uint8_t* staging_ = nullptr; // page-locked: half for before, half for now
   struct Before {
     Memory memory;
-    std::uint64_t at = 0;  // in the scratch memory
+    std::uint64_t at = 0; // in the scratch memory
     std::vector<std::uint8_t> host;
   };
   std::vector<Before> before_;
 };
 
-}  // namespace deadheat::cupti
+} // namespace deadheat::cupti

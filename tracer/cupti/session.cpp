@@ -218,6 +218,14 @@ void Session::finish_elsewhere(int status, int most_idle) noexcept {
     (void)!::write(STDERR_FILENO, line, sizeof line - 1);
 }
 
+std::uint64_t Session::spare_memory(CUcontext context) {
+  return recorder_->spare_memory(context) + (window_ ? window_->spare_memory(context) : 0);
+}
+
+bool Session::give_back_memory(CUcontext context) {
+  return recorder_->give_back_memory(context) || (window_ && window_->give_back_memory(context));
+}
+
 bool Session::did_nothing() {
   std::lock_guard hold(lock);
   return next_operation_ == 1 && incidents_.empty();

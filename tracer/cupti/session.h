@@ -77,6 +77,10 @@ class Session {
   Recorder& recorder() { return *recorder_; }
   Activity* activity() { return activity_.get(); } // null: nobody asked for timestamps
   Window* window() { return window_.get(); } // null: no run of it is to be repeated
+  // Memory of the device that the library could do without, in bytes; and giving it to a job that needs it: true where
+  // there is more room now. Under no lock.
+  std::uint64_t spare_memory(CUcontext context);
+  bool give_back_memory(CUcontext context);
   HostWrites* host_writes() { return host_writes_.get(); } // null: nobody asked
 
   std::recursive_mutex lock;

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <thread>
 
 #include "deadheat/address.h"
 #include "deadheat/lanes.h"
+#include "tracer/cupti/drain.h"
 #include "tracer/cupti/injection.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/recorder.h"
+#include "tracer/cupti/relaxed.h"
 #include "tracer/cupti/session.h"
 
 namespace deadheat::cupti {
@@ -69,7 +73,10 @@ struct Window::Shared {
   TouchedPages copied;  // by copies, sets and opaque kernels
   std::mutex lock;
   std::string trouble;
-  std::vector<Kept> kept;          // memory as the window found it
+  std::mutex kept_lock;
+  std::condition_variable put_down;  // what the writer had taken of it is gone
+  std::deque<Kept> kept;             // memory as the window found it
+  bool in_hand = false;              // the writer has one
   std::vector<Memory> not_kept;
   std::atomic<std::uint64_t> budget{0};  // bytes that may still be kept
   std::atomic<bool> written{false};
@@ -113,9 +120,12 @@ class Window::Closing final : public Awaited {
     Own own;
     std::set<std::uint64_t> pages = shared_->touched->take();
     bool with_host = false;  // kernels reach by themselves what the host may write
-    for (const Kept& kept : shared_->kept) {
-      const bool unseen = kept.of.managed || (kept.of.on_host && !reached_.count(kept.of.address));
-      with_host |= unseen && !within(pages, kept.of, largest_snapshot).empty();
+    {
+      std::lock_guard hold(shared_->kept_lock);
+      for (const Kept& kept : shared_->kept) {
+        const bool unseen = kept.of.managed || (kept.of.on_host && !reached_.count(kept.of.address));
+        with_host |= unseen && !within(pages, kept.of, largest_snapshot).empty();
+      }
     }
     pages.merge(shared_->copied.take());
     if (with_host) {
@@ -126,7 +136,7 @@ class Window::Closing final : public Awaited {
       session_.incident("window", line);
     }
     std::uint64_t symbols = 0;
-    for (Kept& kept : shared_->kept) {
+    for (Kept kept; take(kept); put_down(kept)) {
       // What code reads of its variables is not all in the log (constants): small ones are kept whole.
       const bool whole = kept.of.variable && (symbols += kept.of.bytes) <= largest_snapshot;
       for (const trace::Span& span : whole ? std::vector<trace::Span>{{kept.of.address, kept.of.bytes}}
@@ -138,7 +148,6 @@ class Window::Closing final : public Awaited {
         }
         writer.write(trace::Snapshot{window_id, span.address, writer.bytes(bytes)});
       }
-      device_.drop(kept);
     }
     for (const Memory& memory : shared_->not_kept) {
       if (!within(pages, memory, largest_snapshot).empty()) {
@@ -162,6 +171,22 @@ class Window::Closing final : public Awaited {
   }
 
  private:
+  // One after another, without the lock while it is written; false: there is none left.
+  bool take(Kept& kept) {
+    std::lock_guard hold(shared_->kept_lock);
+    if (shared_->kept.empty()) return false;
+    kept = std::move(shared_->kept.front());
+    shared_->kept.pop_front();
+    return shared_->in_hand = true;
+  }
+  void put_down(Kept& kept) {
+    device_.drop(kept);
+    {
+      std::lock_guard hold(shared_->kept_lock);
+      shared_->in_hand = false;
+    }
+    shared_->put_down.notify_all();
+  }
   // Stretches of touched pages in the memory, of at most so many bytes each.
   static std::vector<trace::Span> within(const std::set<std::uint64_t>& pages, const Memory& memory,
                                          std::uint64_t most) {
@@ -281,6 +306,51 @@ void Window::end() {
     session_.journal().pump(session_.writer());
     if (!shared->written) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+std::uint64_t Window::spare_memory(CUcontext context) {
+  Own own;
+  std::lock_guard alone(alone_);
+  if (!device_.is_of(context)) return 0;
+  std::uint64_t bytes = device_.spare();
+  if (const std::shared_ptr<Shared> shared = std::atomic_load(&shared_)) {
+    std::lock_guard hold(shared->kept_lock);
+    for (const Kept& kept : shared->kept) bytes += kept.device ? kept.of.bytes : 0;
+  }
+  return bytes;
+}
+
+bool Window::give_back_memory(CUcontext context) {
+  const std::uint32_t given_back = given_back_;
+  std::lock_guard one_thread(giving_back_);
+  if (given_back != given_back_) return true;  // another thread did, meanwhile
+  Own own;
+  const Relaxed relaxed;
+  session_.recorder().let_kernels_end(context, Unfinished::while_running);
+  const std::shared_ptr<Shared> shared = std::atomic_load(&shared_);
+  std::vector<CUdeviceptr> free;
+  {
+    std::lock_guard alone(alone_);
+    if (!device_.is_of(context)) return false;
+    free = device_.give_back();
+    if (shared) {
+      std::lock_guard hold(shared->kept_lock);
+      for (Kept& kept : shared->kept) {
+        if (const CUdeviceptr memory = device_.move_to_host(kept)) free.push_back(memory);
+      }
+    }
+  }
+  if (free.empty()) {  // all that is left is what is being written
+    if (!shared) return false;
+    std::unique_lock hold(shared->kept_lock);
+    return shared->in_hand && shared->put_down.wait_for(hold, patience, [&] { return !shared->in_hand; });
+  }
+  // With none of the window's locks: it waits for kernels, which may wait for what other threads launch.
+  const InContext in(context);
+  for (const CUdeviceptr memory : free) driver().cuMemFree_v2(memory);
+  ++given_back_;
+  say_once("the job needs the memory that its window was kept in: it has it back");
+  return true;
 }
 
 void Window::pass(CUcontext context) {

@@ -65,6 +65,11 @@ class Window {
   void end(); // it ends: returns when the window has been written, or after a while
   void finish(); // the process ends: closes a window over the whole run
 
+  // What lies on the device on the window's behalf, in bytes. Where the job needs the room, what is kept goes on in the
+  // host's memory: true where there is more room now. Nothing may be held; waits for recorded launches, and the device.
+  std::uint64_t spare_memory(CUcontext context);
+  bool give_back_memory(CUcontext context);
+
   // The way into any call: waits while another thread has the device for itself.
   void pass(CUcontext context);
   // Where launches of the window note what they touch; null outside of it, and where it is the whole run.
@@ -135,6 +140,8 @@ class Window {
   std::atomic<bool> open_{false};
   bool used_ = false; // there is one window in a run
   bool whole_run_ = false;
+  std::mutex giving_back_;
+  std::atomic<std::uint32_t> given_back_{0}; // how often
   std::recursive_mutex alone_; // who has the device for itself
   std::atomic<int> someone_{0}; // has it: how often
   std::shared_ptr<Shared> shared_;
