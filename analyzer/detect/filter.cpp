@@ -24,21 +24,19 @@ void Filter::collect_segments() {
       };
       auto group = [&](Group& at) {
         epochs(at);
-        for (unsigned unit = 0; unit < group_units; ++unit) {
-          if (at.cells) {
-            Cell& cell = pages_.cells(at)[unit];
-            SegmentId write = cell.write, reads = cell.reads;
-            name(write);
-            name(reads);
-            cell.write = write;
-            cell.reads = reads;
-          }
-          if (at.strong) {
-            StrongCell& cell = pages_.strong(at)[unit];
-            SegmentId epoch = cell.epoch;
-            name(epoch);
-            cell.epoch = epoch;
-          }
+        for (unsigned unit = 0; at.cells && unit < group_units; ++unit) {
+          Cell& cell = pages_.cells(at)[unit];
+          SegmentId write = cell.write, reads = cell.reads;
+          name(write);
+          name(reads);
+          cell.write = write;
+          cell.reads = reads;
+        }
+        for (unsigned unit = 0; at.strong && unit < group_units; ++unit) {
+          StrongCell& cell = pages_.strong(at)[unit];
+          SegmentId epoch = cell.epoch;
+          name(epoch);
+          cell.epoch = epoch;
         }
       };
       epochs(page.whole);

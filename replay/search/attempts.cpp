@@ -116,7 +116,7 @@ Expected<bool> Judge::attempt(Race& race, const Race::Instance& instance, Schedu
                     : out_of_order(race, !unseen.holds[0].foreseen.bytes.empty(), stuck);
     }
   }
-  if (stuck && !b->holds_kept && in_one_launch(instance) && patient_tries_++ < most_patient) {
+  if (stuck && !b->holds_kept && in_one_launch(instance) && this_race_.patient_tries++ < most_patient) {
     Schedule patient = pair.second_then_first;
     patient.holds[0].patient = true;
     Expected<Run> c = session_.run(patient, &a->outputs, budget_);
@@ -128,11 +128,11 @@ Expected<bool> Judge::attempt(Race& race, const Race::Instance& instance, Schedu
     }
   }
   if (!a->holds_kept || !b->holds_kept) {
-    trouble_ = a->holds_kept ? b->hold_trouble : a->hold_trouble;
+    this_race_.trouble = a->holds_kept ? b->hold_trouble : a->hold_trouble;
     return false;
   }
   if (waits_in_vain(race, *a) || waits_in_vain(race, *b)) {
-    trouble_ = "a loop that waits was shown an old value, and the run did not end: that tells nothing";
+    this_race_.trouble = "a loop that waits was shown an old value, and the run did not end: that tells nothing";
     return false;
   }
   const bool differ = compare(a->outputs, b->outputs, nullptr).differ;
@@ -140,11 +140,11 @@ Expected<bool> Judge::attempt(Race& race, const Race::Instance& instance, Schedu
     Expected<bool> told = tells(race, pair.first_then_second, pair.second_then_first);
     if (!told) return told.error();
     if (!*told) {
-      elsewhere_ += 2;
+      this_race_.elsewhere += 2;
       return false;
     }
   }
-  ++driven_;
+  ++this_race_.driven;
   if (!differ) return false;
   race.verdict_why = how;
   if (pair.second_then_first.holds[0].in_place || natural_.choices.visible > most_improved ||
@@ -198,19 +198,20 @@ Expected<bool> Judge::settle(Race& race, const SchedulePair& pair, const Race::I
   if (!*held) return false;
   Candidate best = **std::move(held);
   // There are reads that take nothing else with them, and that nobody waits for.
-  if (!again_ && old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
+  if (!this_race_.again && old_shown && (!best.others.empty() || best.switches > Candidate::few)) {
     Expected<bool> done = better_by_old_values(race);
     if (!done || *done) return done;
   }
-  if (!again_ && !best.perfect()) {
+  if (!this_race_.again && !best.perfect()) {
     Expected<Candidate> better =
-        alternatives.better(std::move(best), wanted, std::min(deadline(), begin_ + most_spent_on_better));
+        alternatives.better(std::move(best), wanted, std::min(deadline(), this_race_.begin + most_spent_on_better));
     if (!better) return better.error();
     best = *std::move(better);
   }
   if (!best.good() || best.footing != Footing::certain) {
-    if (!doubtful_ || best.better_than(doubtful_->first)) doubtful_ = {std::move(best), instance};
-    if (++doubts_ < (doubtful_->first.good() ? enough_good : most_doubts)) return false;
+    if (!this_race_.doubtful || best.better_than(this_race_.doubtful->first))
+      this_race_.doubtful = {std::move(best), instance};
+    if (++this_race_.doubts < (this_race_.doubtful->first.good() ? enough_good : most_doubts)) return false;
     if (Expected<void> done = accept_doubtful(race); !done) return done.error();
     return true;
   }
@@ -227,12 +228,12 @@ Expected<bool> Judge::better_by_old_values(Race& race) {
 }
 
 Expected<void> Judge::accept_doubtful(Race& race) {
-  if (!doubtful_->first.others.empty() || doubtful_->first.switches > Candidate::many) {
+  if (!this_race_.doubtful->first.others.empty() || this_race_.doubtful->first.switches > Candidate::many) {
     Expected<bool> done = better_by_old_values(race);
     if (!done) return done.error();
     if (*done) return {};
   }
-  return accept(race, doubtful_->first, doubtful_->second);
+  return accept(race, this_race_.doubtful->first, this_race_.doubtful->second);
 }
 
 Expected<void> Judge::accept(Race& race, const Candidate& best, const Race::Instance& instance) {
@@ -246,7 +247,7 @@ Expected<void> Judge::accept(Race& race, const Candidate& best, const Race::Inst
   Expected<Run> b = session_.run(best.b, nullptr, budget_);
   if (!b) return b.error();
   const trace::Launch* launch = session_.launch(instance.first.operation);
-  if (!again_ && launch && instance.second.operation == instance.first.operation &&
+  if (!this_race_.again && launch && instance.second.operation == instance.first.operation &&
       launch->grid.count() <= most_improved / std::max<std::uint64_t>(launch->block.count(), 1)) {
     const std::vector<SiteName> sites = sites_of(race);
     Alternatives alternatives(session_, budget_, options_.seed, natural_.choices.visible);
@@ -257,7 +258,7 @@ Expected<void> Judge::accept(Race& race, const Candidate& best, const Race::Inst
     if (!smaller) return smaller.error();
     if (*smaller) {
       race.smaller = {(*smaller)->blocks, blocks, (*smaller)->threads, blocks * threads};
-      smaller_ = {(*smaller)->a, (*smaller)->b, *race.smaller};
+      this_race_.smaller = {(*smaller)->a, (*smaller)->b, *race.smaller};
     }
   }
   return found(race, {best.a, best.b}, *a, *b, instance);

@@ -51,7 +51,7 @@ Expected<void> Judge::found(Race& race, const SchedulePair& pair, const Run& a, 
   Witness witness;
   witness.race = race;
   witness.instance = instance;
-  witness.smaller = smaller_;
+  witness.smaller = this_race_.smaller;
   witness.a = pair.first_then_second;
   witness.b = pair.second_then_first;
   witness.last_operation = comparison.operation ? comparison.operation : ~0u;
@@ -119,7 +119,7 @@ Expected<void> Judge::found_by_order(Race& race, const Schedule& schedule, const
   if (!compare(natural_.outputs, again->outputs, nullptr).differ) // too many switches to list
     return found(race, {Schedule{}, schedule}, natural_, run, std::nullopt);
   auto differs = [&](const Schedule& shorter) {
-    if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * seconds()) return false;
+    if (std::chrono::duration<double>(Clock::now() - this_race_.begin).count() > 2 * seconds()) return false;
     Expected<Run> tried = session_.run(shorter, &natural_.outputs, budget_);
     race.schedules += 1;
     if (!tried || !compare(natural_.outputs, tried->outputs, nullptr).differ) return false;
@@ -164,7 +164,7 @@ Expected<bool> Judge::found_by_old_values(Race& race, const SchedulePair& pair, 
     return &known.emplace(std::move(chosen), std::move(run->outputs)).second;
   };
   auto differs = [&](const std::vector<std::size_t>& numbers) {
-    if (std::chrono::duration<double>(Clock::now() - begin_).count() > 2 * seconds()) return false;
+    if (std::chrono::duration<double>(Clock::now() - this_race_.begin).count() > 2 * seconds()) return false;
     const Outputs* a = without(numbers);
     Expected<Run> b = session_.run(listed(numbers, true), nullptr, budget_);
     ++race.schedules;

@@ -38,17 +38,10 @@ constexpr std::size_t most_walkers = 512; // threads of a uniform walk
 } // namespace
 
 Expected<void> Judge::judge(Race& race, bool again) {
-  begin_ = Clock::now();
-  again_ = again;
-  doubtful_.reset();
-  smaller_.reset();
-  doubts_ = 0;
+  this_race_ = {};
+  this_race_.begin = Clock::now();
+  this_race_.again = again;
   race.schedules = 0;
-  elsewhere_ = 0;
-  driven_ = 0;
-  patient_tries_ = 0;
-  trouble_.clear();
-  tried_old_values_ = false;
   for (auto& [instance, pair] : attempts(race)) {
     // Those are tried once, however many instances there are.
     if (spent(race, (may_be_old(race) ? 2 : 0) + (may_turn(race) ? schedules_of_whole : 0))) break;
@@ -56,12 +49,12 @@ Expected<void> Judge::judge(Race& race, bool again) {
     if (!made) return made.error();
     if (*made) return {};
   }
-  if (doubtful_) return accept_doubtful(race);
+  if (this_race_.doubtful) return accept_doubtful(race);
   if (options_.schedules > few_schedules && Clock::now() < deadline()) {
     Expected<bool> made = one_of_many(race);
     if (!made) return made.error();
     if (*made) return {};
-    if (doubtful_) return accept_doubtful(race);
+    if (this_race_.doubtful) return accept_doubtful(race);
   }
   if (may_turn(race)) {
     Expected<bool> done = by_whole_operations(race);
@@ -72,7 +65,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
   if (!old_values) return old_values.error();
   if (*old_values) return {};
   // Where this race is all that the order could change, any order that changes the outputs is its doing.
-  for (std::uint64_t number = 0; alone_ && (driven_ || race.explored) && !spent(race); ++number) {
+  for (std::uint64_t number = 0; alone_ && (this_race_.driven || race.explored) && !spent(race); ++number) {
     Expected<Schedule> schedule = ordering(race, number);
     if (!schedule) return schedule.error();
     Expected<Run> run = session_.run(*schedule, &natural_.outputs, budget_);
@@ -82,7 +75,7 @@ Expected<void> Judge::judge(Race& race, bool again) {
     Expected<bool> told = tells(race, Schedule{}, *schedule);
     if (!told) return told.error();
     if (*told) return found_by_order(race, *schedule, *run);
-    ++elsewhere_;
+    ++this_race_.elsewhere;
   }
   Expected<const Systematic*> all = every_schedule();
   if (!all) return all.error();
@@ -101,23 +94,26 @@ Expected<void> Judge::judge(Race& race, bool again) {
                                     : "; a fault ends the run in any case: what it would do behind is not known";
   // Outputs that are not there agree in every schedule.
   const bool told = ending == Ending::finished || anything_behind(race, natural_.outputs);
-  race.verdict = (driven_ || elsewhere_) && told ? Verdict::benign : Verdict::unreached;
-  race.verdict_why = driven_ && !elsewhere_ ? "the outputs agree in every schedule tried" : trouble_;
-  race.schedules -= elsewhere_;
-  if (elsewhere_)
+  race.verdict = (this_race_.driven || this_race_.elsewhere) && told ? Verdict::benign : Verdict::unreached;
+  race.verdict_why =
+      this_race_.driven && !this_race_.elsewhere ? "the outputs agree in every schedule tried" : this_race_.trouble;
+  race.schedules -= this_race_.elsewhere;
+  if (this_race_.elsewhere)
     race.verdict_why =
         "in either order the two read the same and leave the same; where the outputs differ, other "
         "accesses changed places, too";
   if (const std::string words = *all ? in_words(**all) : ""; !words.empty()) {
     race.schedules += (*all)->schedules;
-    if (!elsewhere_) race.verdict_why = driven_ || trouble_.empty() ? words : trouble_ + "; " + words;
+    if (!this_race_.elsewhere)
+      race.verdict_why = this_race_.driven || this_race_.trouble.empty() ? words : this_race_.trouble + "; " + words;
   }
-  if (driven_) race.verdict_why += cut_short;
-  if (driven_ && !told) race.verdict_why += ", and the host gets nothing that comes after the two";
-  if (driven_ && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
+  if (this_race_.driven) race.verdict_why += cut_short;
+  if (this_race_.driven && !told) race.verdict_why += ", and the host gets nothing that comes after the two";
+  if (this_race_.driven && (race.first.op == AccessKind::free || race.second.op == AccessKind::free))
     race.verdict_why +=
         "; but who uses memory behind its free is wrong whatever comes out: by then it may be anybody's";
-  if (again_) race.verdict_why += "; few schedules were tried, since the same fault is harmful in another race";
+  if (this_race_.again)
+    race.verdict_why += "; few schedules were tried, since the same fault is harmful in another race";
   return {};
 }
 
@@ -161,7 +157,7 @@ Expected<Schedule> Judge::ordering(const Race& race, std::uint64_t number) {
 }
 
 Expected<bool> Judge::by_old_values(Race& race) {
-  if (!may_be_old(race) || std::exchange(tried_old_values_, true)) return false;
+  if (!may_be_old(race) || std::exchange(this_race_.tried_old_values, true)) return false;
   std::uint64_t without_any = 0;
   const std::uint64_t least = options_.schedules > few_schedules ? least_with_old_values : 0;
   const auto may_try = [&](std::uint64_t number) { return number < least ? Clock::now() < deadline() : !spent(race); };
@@ -184,7 +180,7 @@ Expected<bool> Judge::by_old_values(Race& race) {
     if (!without) return without.error();
     ++race.schedules;
     if (waits_in_vain(race, *with)) continue;
-    ++driven_;
+    ++this_race_.driven;
     if (!compare(without->outputs, with->outputs, nullptr).differ) continue;
     return found_by_old_values(race, {a, b}, *with);
   }
@@ -205,10 +201,12 @@ bool Judge::waits_in_vain(const Race& race, const Run& run) {
          (run.choices.old_shown || !run.old_reads.empty());
 }
 
-double Judge::seconds() const { return again_ ? std::min(options_.seconds, seconds_again) : options_.seconds; }
+double Judge::seconds() const {
+  return this_race_.again ? std::min(options_.seconds, seconds_again) : options_.seconds;
+}
 
 Judge::Clock::time_point Judge::deadline() const {
-  return begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds()));
+  return this_race_.begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds()));
 }
 
 bool Judge::spent(const Race& race, std::uint64_t kept) const {
@@ -216,7 +214,7 @@ bool Judge::spent(const Race& race, std::uint64_t kept) const {
     options_.progress("replaying race " + std::to_string(race.id) + ", schedule " + std::to_string(race.schedules) +
                       " of at most " + std::to_string(options_.schedules));
   return race.schedules + 2 + kept > std::max<std::uint64_t>(options_.schedules, 2 + kept) ||
-         std::chrono::duration<double>(Clock::now() - begin_).count() > seconds();
+         std::chrono::duration<double>(Clock::now() - this_race_.begin).count() > seconds();
 }
 
 std::vector<SiteName> Judge::sites_of(const Race& race) {

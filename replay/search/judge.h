@@ -107,19 +107,23 @@ class Judge {
   const Run& natural_;
   std::uint64_t budget_;
   bool alone_;
-  bool again_ = false;
   std::set<std::uint32_t> sole_;
-  Clock::time_point begin_;
-  std::optional<std::pair<Candidate, Race::Instance>> doubtful_; // the best so far of those that are not good
-  unsigned doubts_ = 0;
-  std::uint64_t driven_ = 0; // pairs of runs that took the race in either order
-  std::size_t patient_tries_ = 0;
-  std::string trouble_; // why an instance could not be
-  bool tried_old_values_ = false;
-  std::optional<Witness::Smaller> smaller_; // of the witness that is written next
   std::optional<Systematic> all_; // every schedule, if the run is small
   std::optional<Log> log_; // of the natural run
-  std::uint64_t elsewhere_ = 0; // schedules of this race whose outputs differed by what other accesses did
+
+  struct OfARace {
+    Clock::time_point begin;
+    bool again = false;
+    std::optional<std::pair<Candidate, Race::Instance>> doubtful; // the best so far of those that are not good
+    unsigned doubts = 0;
+    std::uint64_t driven = 0; // pairs of runs that took the race in either order
+    std::size_t patient_tries = 0;
+    std::string trouble; // why an instance could not be
+    bool tried_old_values = false;
+    std::optional<Witness::Smaller> smaller; // of the witness that is written next
+    std::uint64_t elsewhere = 0; // schedules whose outputs differed by what other accesses did
+  };
+  OfARace this_race_; // that is judged
 };
 
 } // namespace deadheat::search

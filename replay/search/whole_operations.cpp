@@ -55,7 +55,7 @@ Expected<bool> Judge::by_whole_operations(Race& race) {
       if (!*alone) continue; // that says nothing of this race
     }
     race.schedules += 2;
-    ++driven_;
+    ++this_race_.driven;
     if (!differ) continue;
     race.verdict_why = "the two operations change places as a whole";
     if (Expected<void> done = found(race, pair, *a, *b, race.instances[i]); !done) return done.error();
