@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t crowded = 24; // entries of a word from which covered ones of other sides are dropped too
 constexpr std::uint32_t many_entries = 64; // of a word
+constexpr std::size_t indexed_from = 512; // entries of a word
 // Entries of a word and side at most: beyond, a new one takes the place of another.
 constexpr std::uint32_t most_entries = 1 << 16;
 // Conflicts with entries of one side that one access counts: many as long as its part of memory is looked at seldom.
@@ -33,12 +34,17 @@ Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
   return *page;
 }
 
+void Shadow::count_out(const Word& word) {
+  entries_ -= word.live;
+  if (word.index) indexed_ -= word.entries.size();
+}
+
 // Counts out what a page holds that is about to go.
 void Shadow::forget(const Page& page) {
-  entries_ -= page.whole.live;
+  count_out(page.whole);
   for (const std::unique_ptr<Word>& word : page.words) {
     if (!word) continue;
-    entries_ -= word->live;
+    count_out(*word);
     --words_;
   }
 }
@@ -100,14 +106,14 @@ void Shadow::forget_range(std::uint64_t address, std::uint64_t bytes) {
   if (first < last) {
     for (const std::uint64_t page : {first, last})
       if (const Word* const copied = runs_.cut(page)) entries_ += copied->live;
-    runs_.erase(first, last, [&](const Word& whole) { entries_ -= whole.live; });
+    runs_.erase(first, last, [&](const Word& whole) { count_out(whole); });
   }
   each_page(address / page_bytes, (end + page_bytes - 1) / page_bytes, [&](std::uint64_t number, Page& page) {
     if (first <= number && number < last) return erase({0, number});
     const std::uint64_t base = number * page_bytes;
     for (std::uint64_t word = 0; word < page.words.size(); ++word) {
       if (address > base + 4 * word || base + 4 * word + 4 > end || !page.words[word]) continue;
-      entries_ -= page.words[word]->live;
+      count_out(*page.words[word]);
       --words_;
       page.words[word].reset();
     }
@@ -254,10 +260,11 @@ void Shadow::drop(Word& word, Entry& entry, OfSide& side) {
 
 // Drops the oldest entry of the side, and remembers that there was one.
 void Shadow::make_room(Word& word, OfSide& side) {
-  auto oldest = std::find_if(word.entries.begin(), word.entries.end(), [&](const Entry& entry) {
+  auto oldest = std::find_if(word.entries.begin() + side.oldest, word.entries.end(), [&](const Entry& entry) {
     return entry.mask && sides_.place(entry.access.place).side == side.side;
   });
   if (oldest == word.entries.end()) return;
+  side.oldest = std::uint32_t(oldest - word.entries.begin()) + 1;
   const MemoryAccess& access = oldest->access;
   side.several_operations |= side.lost && side.operation != access.thread.operation();
   side.lost = true;
@@ -265,6 +272,44 @@ void Shadow::make_room(Word& word, OfSide& side) {
   side.operation = access.thread.operation();
   side.stamp = std::max(side.stamp, access.stamp);
   drop(word, *oldest, side);
+}
+
+// ---- words with very many entries
+
+std::uint64_t Shadow::key_of(const MemoryAccess& access) const {
+  return access.thread.bits ^
+         (std::uint64_t(sides_.place(access.place).side) << 32 | access.lanes) * 0x9e3779b97f4a7c15u;
+}
+
+void Shadow::enter(Word& word, std::uint32_t number) {
+  Entry& entry = word.entries[number];
+  if (entry.access.writes()) word.index->writes.push_back(number);
+  std::uint32_t& last = word.index->last[key_of(entry.access)];
+  entry.before = std::exchange(last, number + 1);
+}
+
+void Shadow::make_index(Word& word) {
+  word.index = std::make_unique<Index>();
+  for (std::uint32_t number = 0; number < word.entries.size(); ++number) enter(word, number);
+  indexed_ += word.entries.size();
+}
+
+void Shadow::drop_index(Word& word) {
+  if (!word.index) return;
+  indexed_ -= word.entries.size();
+  word.index.reset();
+}
+
+std::vector<std::uint32_t> Shadow::older_than_read(const Word& word, const MemoryAccess& read) const {
+  std::vector<std::uint32_t> older = word.index->writes;
+  const auto writes = std::ptrdiff_t(older.size());
+  const auto last = word.index->last.find(key_of(read));
+  for (std::uint32_t at = last == word.index->last.end() ? 0 : last->second; at; at = word.entries[at - 1].before) {
+    if (!word.entries[at - 1].access.writes()) older.push_back(at - 1);
+  }
+  std::sort(older.begin() + writes, older.end());
+  std::inplace_merge(older.begin(), older.begin() + writes, older.end());
+  return older;
 }
 
 void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address) {
@@ -283,18 +328,17 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     left += of.live;
   }
   OfSide* of = nullptr;
-  for (std::size_t i = 0; i < word.entries.size() && left; ++i) {
-    Entry& older = word.entries[i];
-    if (!older.mask) continue;
+  const auto look = [&](Entry& older) {
+    if (!older.mask) return;
     const SideId older_side = sides_.place(older.access.place).side;
     if (!of || of->side != older_side) of = &of_side(word, older_side);
-    if (of->conflicts >= enough) continue;
+    if (of->conflicts >= enough) return;
     --of->left;
     --left;
-    if (!(older.mask & entry.mask)) continue;
+    if (!(older.mask & entry.mask)) return;
     const bool same_side = older_side == side;
     const bool conflict = conflicting(older.access, access);
-    if (!conflict && (!same_side || !(sweeps || same_threads(older.access, access)))) continue;
+    if (!conflict && (!same_side || !(sweeps || same_threads(older.access, access)))) return;
     ++looks;
     const bool before = check(memory, older, entry, address);
     if (conflict && !before && ++of->conflicts >= enough) left -= of->left;
@@ -317,8 +361,14 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     const bool overwrites =
         before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
     // What may not have happened hides nothing that did.
-    if (access.possible && !older.access.possible) continue;
+    if (access.possible && !older.access.possible) return;
     if (covered && ((same_side && stands_for) || overwrites)) drop(word, older, *of);
+  };
+  if (!access.writes() && !sweeps && word.entries.size() >= indexed_from) {
+    if (!word.index) make_index(word);
+    for (std::uint32_t number : older_than_read(word, access)) look(word.entries[number]);
+  } else {
+    for (std::size_t i = 0; i < word.entries.size() && left; ++i) look(word.entries[i]);
   }
   if (sweeps) word.swept = word.live;
   for (const OfSide& lost : word.sides) {
@@ -327,11 +377,17 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     uncertain_.insert(std::minmax(lost.side, side));
   }
   if (word.entries.size() > 2 * word.live + 16) {
+    drop_index(word);
     std::erase_if(word.entries, [](const Entry& at) { return !at.mask; });
+    for (OfSide& known : word.sides) known.oldest = 0;
   }
   OfSide& own = of_side(word, side);
   if (own.live >= most_entries) make_room(word, own);
   word.entries.push_back(entry);
+  if (word.index) {
+    enter(word, std::uint32_t(word.entries.size() - 1));
+    ++indexed_;
+  }
   ++own.live;
   ++word.live;
   ++entries_;

@@ -100,7 +100,8 @@ class Shadow {
   void forget_range(std::uint64_t address, std::uint64_t bytes);
   void forget_inactive(); // memory of parts that are not active any more
   std::uint64_t bytes() const {
-    return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry) + runs_.bytes();
+    return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry) + indexed_ * index_bytes +
+           runs_.bytes();
   }
   // Calls each(group) for the groups of copies that memory still names.
   template <typename Each>
@@ -130,6 +131,7 @@ class Shadow {
     MemoryAccess access;
     std::uint8_t mask = 15; // bytes of the word; 0: dropped
     bool whole_page = false; // whichever it is
+    std::uint32_t before = 0; // Index::last of its key, when it came
   };
   struct OfSide { // entries of one side in a word
     SideId side = 0;
@@ -138,24 +140,42 @@ class Shadow {
     bool lost = false, lost_writes = false, several_operations = false;
     order::OperationIndex operation = 0;
     order::Stamp stamp = 0;
+    std::uint32_t oldest = 0; // Word::entries has none that is live before
     // During one look at the word.
     std::uint32_t left = 0, conflicts = 0;
+  };
+  // Of a word with very many entries: what a read has to look at.
+  struct Index {
+    std::vector<std::uint32_t> writes; // numbers of entries
+    std::unordered_map<std::uint64_t, std::uint32_t> last; // by threads and side: number of the last entry, plus one
   };
   struct Word {
     std::vector<Entry> entries; // oldest first
     std::vector<OfSide> sides;
     std::uint32_t live = 0;
     std::uint32_t swept = 0; // entries that were live when it was last looked which of them others stand for
+    std::unique_ptr<Index> index; // of all entries
+    Word() = default;
+    Word(Word&&) = default;
+    Word& operator=(Word&&) = default;
+    Word(const Word& of) : entries(of.entries), sides(of.sides), live(of.live), swept(of.swept) {} // without its index
   };
   struct Page {
     Word whole; // where the page lies in no range of suspects
     std::array<std::unique_ptr<Word>, page_bytes / 4> words;
   };
+  void count_out(const Word& word); // that is about to go
   void forget(const Page& page);
   void erase(const PageKey& key);
   OfSide& of_side(Word& word, SideId side);
   void drop(Word& word, Entry& entry, OfSide& side);
   void make_room(Word& word, OfSide& side);
+  std::uint64_t key_of(const MemoryAccess& access) const; // in Index::last
+  void enter(Word& word, std::uint32_t number); // into its index
+  void make_index(Word& word);
+  void drop_index(Word& word);
+  // Of entries that are older than a read: writes, and what its threads did on its side. Oldest first.
+  std::vector<std::uint32_t> older_than_read(const Word& word, const MemoryAccess& read) const;
   Word& word_at(Page& page, std::uint64_t address);
   Page& page(std::uint64_t memory, std::uint64_t address);
   const Word& whole(std::uint64_t memory, const Page& page, std::uint64_t address);
@@ -191,7 +211,8 @@ class Shadow {
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<PageKey>>> shared_pages_;
   PageKey last_key_{~0ull, ~0ull};
   Page* last_page_ = nullptr;
-  std::uint64_t words_ = 0, entries_ = 0;
+  static constexpr std::uint64_t index_bytes = 40; // of an entry, about
+  std::uint64_t words_ = 0, entries_ = 0, indexed_ = 0;
   std::array<std::uint32_t, partitions> looks_{}; // at entries, by part
   std::set<std::pair<SideId, SideId>> uncertain_;
 };

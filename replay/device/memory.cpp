@@ -56,9 +56,12 @@ std::uint64_t FreeRanges::carve(std::uint64_t low, std::uint64_t high) {
   return removed;
 }
 
-std::uint64_t FreeRanges::best_fit(std::uint64_t bytes) const {
-  auto found = by_size_.lower_bound({bytes, 0});
-  return found == by_size_.end() ? 0 : found->second;
+std::uint64_t FreeRanges::best_fit(std::uint64_t bytes, std::uint64_t alignment) const {
+  for (auto range = by_size_.lower_bound({bytes, 0}); range != by_size_.end(); ++range) {
+    const std::uint64_t low = (range->second + alignment - 1) / alignment * alignment;
+    if (low - range->second <= range->first - bytes) return low;
+  }
+  return 0;
 }
 
 // ---- the pattern of fresh memory: one segment's worth, kept between devices of the same seed
@@ -234,7 +237,8 @@ Expected<std::uint64_t> Memory::place(bool shared_with_host, std::uint64_t bytes
   } else {
     if (reusable && !shared_with_host) low = take_pending(room, reusable);
     if (!low) {
-      low = arena.free.best_fit(room);
+      const bool whole_pages = !shared_with_host && bytes > segment_bytes / 2;
+      low = arena.free.best_fit(room, whole_pages ? segment_bytes : granularity);
       if (!low) return full;
       arena.free.carve(low, low + room);
     }

@@ -287,6 +287,26 @@ TEST_F(Findings, ManyReadersAndAWriterThatComesAfterThem) {
   EXPECT_EQ(trace.races(), Races{"1-2"});
 }
 
+// Of a word with so many entries reads look at writes and at what their own threads did: that is all that matters.
+TEST_F(Findings, ManyReadersOfAWordThatFewWrite) {
+  constexpr unsigned blocks = 3, threads = 1024;
+  auto l = trace.launch(1, {blocks + 1, 1, 1}, {threads, 1, 1});
+  const auto all_read = [&] {
+    for (unsigned block = 0; block < blocks; ++block) {
+      for (unsigned thread = 0; thread < threads; ++thread) trace.access(l, block, thread, read, memory);
+    }
+  };
+  all_read();
+  for (int i = 0; i < 2; ++i) {
+    trace.access(l, blocks, 0, write, memory);
+    all_read();
+  }
+  // Each write with the last read of each thread, each read with the last write.
+  const Analysis analysis = trace.analyze();
+  ASSERT_EQ(analysis.races.size(), 1u);
+  EXPECT_EQ(analysis.races[0].occurrences, 4u * blocks * threads);
+}
+
 TEST_F(Findings, FreedAndAllocatedAnew) {
   trace.stream(2);
   trace.stream(3);

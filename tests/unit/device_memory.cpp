@@ -26,6 +26,18 @@ TEST(FreeRanges, CoalescesAndCarves) {
   EXPECT_EQ(free.best_fit(1), 0u);
 }
 
+TEST(FreeRanges, FitsAligned) {
+  FreeRanges free;
+  free.insert(100, 160); // has no 50 bytes from a multiple of 64 on
+  free.insert(250, 310); // has them, from 256 on
+  free.insert(400, 900);
+  EXPECT_EQ(free.best_fit(50, 64), 256u);
+  EXPECT_EQ(free.best_fit(55, 64), 448u);
+  EXPECT_EQ(free.best_fit(60), 100u);
+  EXPECT_EQ(free.best_fit(450, 64), 448u);
+  EXPECT_EQ(free.best_fit(453, 64), 0u);
+}
+
 TEST(Memory, OneAtATime) {
   auto first = memory();
   EXPECT_FALSE(Memory::create(1, 1 << 20));
@@ -38,6 +50,20 @@ TEST(Memory, PlacesApartAndReusesAtOnce) {
   EXPECT_EQ(a % 256, 0u);
   m->release(a, 512);
   EXPECT_EQ(*m->place(false, 500), a);
+}
+
+TEST(Memory, PlacesLargeOnesAtWholePages) {
+  auto m = memory();
+  const std::uint64_t small = *m->place(false, 1 << 20), a = *m->place(false, 3 << 20),
+                      b = *m->place(false, 1100 << 10);
+  for (const std::uint64_t large : {a, b}) EXPECT_EQ(large % Memory::segment_bytes, 0u);
+  EXPECT_GE(b, a + (3 << 20) + 256);
+  EXPECT_EQ(*m->place(false, 512), Memory::reserved(1 << 20) + small); // what lies between is not lost
+  m->release(a, 3 << 20);
+  EXPECT_EQ(*m->place(false, 3 << 20), a);
+  m->release(a, 3 << 20);
+  const std::uint64_t part = *m->place(false, 1300 << 10); // b's neighbour's: the tightest
+  EXPECT_EQ(part, a);
 }
 
 TEST(Memory, SamePatternWhicheverWayItIsFilled) {
