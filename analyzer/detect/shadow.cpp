@@ -300,16 +300,18 @@ void Shadow::drop_index(Word& word) {
   word.index.reset();
 }
 
-std::vector<std::uint32_t> Shadow::older_than_read(const Word& word, const MemoryAccess& read) const {
-  std::vector<std::uint32_t> older = word.index->writes;
-  const auto writes = std::ptrdiff_t(older.size());
+template <typename Each>
+void Shadow::each_before_read(const Word& word, const MemoryAccess& read, Each&& each) {
+  of_threads_.clear(); // the last one first
   const auto last = word.index->last.find(key_of(read));
   for (std::uint32_t at = last == word.index->last.end() ? 0 : last->second; at; at = word.entries[at - 1].before) {
-    if (!word.entries[at - 1].access.writes()) older.push_back(at - 1);
+    if (!word.entries[at - 1].access.writes()) of_threads_.push_back(at - 1);
   }
-  std::sort(older.begin() + writes, older.end());
-  std::inplace_merge(older.begin(), older.begin() + writes, older.end());
-  return older;
+  for (std::uint32_t write : word.index->writes) {
+    for (; !of_threads_.empty() && of_threads_.back() < write; of_threads_.pop_back()) each(of_threads_.back());
+    each(write);
+  }
+  for (; !of_threads_.empty(); of_threads_.pop_back()) each(of_threads_.back());
 }
 
 void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address) {
@@ -366,7 +368,7 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
   };
   if (!access.writes() && !sweeps && word.entries.size() >= indexed_from) {
     if (!word.index) make_index(word);
-    for (std::uint32_t number : older_than_read(word, access)) look(word.entries[number]);
+    each_before_read(word, access, [&](std::uint32_t number) { look(word.entries[number]); });
   } else {
     for (std::size_t i = 0; i < word.entries.size() && left; ++i) look(word.entries[i]);
   }

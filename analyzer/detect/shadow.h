@@ -174,8 +174,10 @@ class Shadow {
   void enter(Word& word, std::uint32_t number); // into its index
   void make_index(Word& word);
   void drop_index(Word& word);
-  // Of entries that are older than a read: writes, and what its threads did on its side. Oldest first.
-  std::vector<std::uint32_t> older_than_read(const Word& word, const MemoryAccess& read) const;
+  // Calls each(number) for the entries that matter to a read: writes, and what its threads did on its side. Oldest
+  // first.
+  template <typename Each>
+  void each_before_read(const Word& word, const MemoryAccess& read, Each&& each);
   Word& word_at(Page& page, std::uint64_t address);
   Page& page(std::uint64_t memory, std::uint64_t address);
   const Word& whole(std::uint64_t memory, const Page& page, std::uint64_t address);
@@ -214,6 +216,7 @@ class Shadow {
   static constexpr std::uint64_t index_bytes = 40; // of an entry, about
   std::uint64_t words_ = 0, entries_ = 0, indexed_ = 0;
   std::array<std::uint32_t, partitions> looks_{}; // at entries, by part
+  std::vector<std::uint32_t> of_threads_; // each_before_read's
   std::set<std::pair<SideId, SideId>> uncertain_;
 };
 
