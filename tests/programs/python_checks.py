@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`deadheat check` on python_kernels.py: what numba, cuda.core and Triton make of a reduction, and numba of an exchange
-between blocks, without its barrier or atomic operation races, at its line, and harms; with it there is nothing. What
-packages are not there for is left out. Exit status 77: none are there."""
+"""`deadheat check` on python_kernels.py: what numba, cuda.core, Taichi and Triton make of reductions and exchanges, without
+their barrier, atomic operation or second array, races, at its line (Taichi's kernels have none), and harms; with it there is
+nothing. What packages are not there for is left out. Exit status 77: none are there."""
 import argparse
 import json
 import os
@@ -24,7 +24,7 @@ def has(python, modules):
     check = "import os, shutil, sysconfig, " + modules
     if "triton" in modules:
         check += "; assert shutil.which('gcc') and os.path.exists(sysconfig.get_path('include') + '/Python.h')"
-    return os.path.exists(python) and subprocess.run([python, "-c", check], stderr=subprocess.DEVNULL,
+    return os.path.exists(python) and subprocess.run([python, "-c", check], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                                      check=False).returncode == 0
 
 
@@ -51,12 +51,13 @@ def check(deadheat, python, maker, twin, place):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deadheat", required=True)
-    parser.add_argument("--python", required=True, help="one that has numba and cuda.core")
+    parser.add_argument("--python", required=True, help="one that has numba, cuda.core and Taichi")
     parser.add_argument("--triton", required=True, help="one that has Triton")
     options = parser.parse_args()
     makers = {"numba": (options.python, "numba.cuda", ("shared", "python_kernels.py", line_of("python_kernels.py", "numba"))),
               "grid": (options.python, "numba.cuda", ("global", "python_kernels.py", line_of("python_kernels.py", "grid"))),
               "core": (options.python, "cuda.core", ("shared", "shared_reduce.cu", line_of("shared_reduce.cu", "A"))),
+              "taichi": (options.python, "taichi", ("global", "", None)),
               "triton": (options.triton, "triton", ("global", "python_kernels.py", line_of("python_kernels.py", "triton")))}
     makers = {maker: how for maker, how in makers.items() if has(*how[:2]) or print("left out, packages are missing:", maker)}
     wrong = [check(options.deadheat, python, maker, twin, place)

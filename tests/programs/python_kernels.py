@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kernels that Python makes, with numba, with cuda.core and NVRTC, or with Triton:
-python_kernels.py (numba|grid|core|triton) (racy|fixed).
+"""Kernels that Python makes, with numba, with cuda.core and NVRTC, with Taichi or with Triton:
+python_kernels.py (numba|grid|core|taichi|triton) (racy|fixed).
 
 numba's and cuda.core's are the tree reduction of shared_reduce.cu, with and without its barrier; in "grid" it is numba's
-barrier of all blocks, which CUDA's device runtime has, that is there or not; Triton's adds up what programs
-find, by an atomic operation or without one. Machine code alone is given to the driver: by numba's compiler and nvJitLink,
-by NVRTC, by ptxas. Triton runs here without PyTorch."""
+barrier of all blocks, which CUDA's device runtime has, that is there or not; Taichi's adds to each element the one before
+it, in place or not; Triton's adds up what programs find, by an atomic operation or without one. Machine code alone is given
+to the driver, by numba's compiler and nvJitLink, by NVRTC, by ptxas; by Taichi, PTX. Triton runs here without PyTorch."""
 import ctypes
 import os
 import sys
@@ -92,6 +92,34 @@ def with_core(barrier):
     return int(sums.sum())
 
 
+def with_taichi(elsewhere):
+    os.environ["ENABLE_TAICHI_HEADER_PRINT"] = "0"
+    import taichi as ti
+    # It keeps a state of random numbers for each thread that the device can run at once: here for few. What it lays out in
+    # the memory that it takes for them just fits where that begins at a whole page.
+    ti.init(arch=ti.cuda, device_memory_GB=0.1, saturating_grid_dim=8, max_block_dim=BLOCK, offline_cache=False,
+            log_level=ti.ERROR)
+    values, sums = ti.field(ti.i32, shape=8 * BLOCK), ti.field(ti.i32, shape=8 * BLOCK)
+
+    @ti.kernel
+    def fill():
+        for i in values:
+            values[i] = i * 37 % 101
+
+    @ti.kernel
+    def add_neighbours():
+        for i in values:
+            if i > 0:
+                if ti.static(elsewhere):
+                    sums[i] = values[i] + values[i - 1]
+                else:
+                    values[i] = values[i] + values[i - 1]
+
+    fill()
+    add_neighbours()
+    return int((sums if elsewhere else values).to_numpy().sum())
+
+
 try:  # its kernels must be functions of a module
     import triton
     import triton.language as tl
@@ -136,5 +164,5 @@ def with_triton(atomic):
     return out.values()[0]
 
 
-makers = {"numba": with_numba, "grid": with_grid, "core": with_core, "triton": with_triton}
+makers = {"numba": with_numba, "grid": with_grid, "core": with_core, "taichi": with_taichi, "triton": with_triton}
 print(makers[sys.argv[1]](sys.argv[2] == "fixed"))
