@@ -3,9 +3,9 @@
 // Two arenas at fixed host addresses (deadheat/address.h): device memory, and memory that host and device share
 // (pinned, managed). Placement is a pure function of the requests made so far: best fit, lowest address first, a guard
 // gap behind every allocation, so that a replay of the same requests finds the same addresses. Device memory of more
-// than 1 MiB begins at a multiple of 2 MiB, as on a GPU, which has pages of that size: programs lay their own pieces
-// out in it and trust in that. Fresh memory holds a pattern made from the seed and the address, never zeros by luck.
-// Large allocations get it by mapping, page by page as they are touched.
+// than 1 MiB begins at a multiple of 2 MiB (but for parts of what a pool hands on), as on a GPU, which has pages of
+// that size: programs lay their own pieces out in it and trust in that. Fresh memory holds a pattern made from the seed
+// and the address, never zeros by luck. Large allocations get it by mapping, page by page as they are touched.
 //
 // The shadow has one byte for each 16 bytes of the device arena: 16 when all are valid, n < 16 when the first n are.
 // It says what the device may touch at this moment of its time; placement runs ahead of it (stream-ordered frees hand
