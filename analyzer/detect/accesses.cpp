@@ -95,6 +95,7 @@ void Detector::play(const Batch& batch) {
       strong(all, mask, &batch.strong_lanes[all.first], &batch.strong_values[all.first]);
     } else {
       batch.take(entry, scratch);
+      owners_ = entry.owners;
       record(scratch);
     }
   }
@@ -148,23 +149,17 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
   const bool in_shared = access.space == Space::shared;
   const OperationIndex operation = operation_of(access.launch);
   const PlaceId place = sides_.site(access.module, access.site);
-  // Whoever has the first lane's memory counts.
-  const std::uint64_t home = in_shared ? std::uint64_t(access.block) + 1 : 0;
-  PartFindings* const mine =
-      active_.test(partition_of(home, access.base / page_bytes)) ? &part(home, access.base) : nullptr;
-  if (!operation || !place) {
-    if (mine) ++mine->unknown;
-    return;
-  }
+  const auto count_unknown = [&] { // whoever has the first lane's memory
+    const std::uint64_t home = in_shared ? std::uint64_t(access.block) + 1 : 0;
+    if (active_.test(partition_of(home, access.base / page_bytes))) ++part(home, access.base).unknown;
+  };
+  if (!operation || !place) return count_unknown();
   if (!in_shared && access.space != Space::global) return;
   const Site& site = *sides_.place(place).site;
   const unsigned first = unsigned(std::countr_zero(access.mask));
   const trace::Warp warp{access.launch, access.block, access.warp};
   const std::uint64_t memory = in_shared ? shared_memory(operation, access.block, access.rank) : 0;
-  if (in_shared && !memory) {
-    if (mine) ++mine->unknown;
-    return;
-  }
+  if (in_shared && !memory) return count_unknown();
   if (!access.mask) return; // no lane is this worker's: it was to count
   std::uint64_t strided[32];
   const std::uint64_t* address = strided;

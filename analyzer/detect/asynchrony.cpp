@@ -15,6 +15,20 @@ using order::ThreadKey;
 
 constexpr std::uint32_t mbarrier_bytes = 8;
 
+// The lanes of the mask that have the value of its lowest lane.
+template <typename Value>
+std::uint32_t alike_lanes(std::uint32_t mask, const std::array<Value, 32>& values) {
+  const Value first = values[unsigned(std::countr_zero(mask))];
+  if (mask == ~0u) { // usually all of them: without a branch for each lane
+    Value other = 0;
+    for (const Value value : values) other |= value ^ first;
+    if (!other) return mask;
+  }
+  std::uint32_t alike = 0;
+  each_lane(mask, [&](unsigned lane) { alike |= std::uint32_t(values[lane] == first) << lane; });
+  return alike;
+}
+
 } // namespace
 
 const Site* Detector::site_of(std::uint32_t module, std::uint32_t site) const {
@@ -61,21 +75,19 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
 // As many lanes at once as are of one group, and read as many bytes.
 void Detector::filter_copy(const trace::AsyncCopy& copy, std::uint64_t memory, ThreadKey lane0,
                            const std::array<order::AsyncGroup, 32>& groups) {
-  std::uint32_t bytes[32];
-  each_lane(copy.mask, [&](unsigned lane) { bytes[lane] = std::min(copy.source_bytes[lane], copy.bytes); });
+  const bool reads = !is_anothers(owners_[0]), writes = !is_anothers(owners_[1]);
+  if (!reads && !writes) return;
   for (std::uint32_t rest = copy.mask, alike = 0; rest; rest &= ~alike) {
     const unsigned first = unsigned(std::countr_zero(rest));
-    alike = 0;
-    each_lane(rest, [&](unsigned lane) {
-      alike |= std::uint32_t(groups[lane] == groups[first] && bytes[lane] == bytes[first]) << lane;
-    });
-    Filter::Copy half{0, lane0, alike, groups[first], copy.source.data(), bytes[first], false, false, now_};
-    filter_.copy(half);
+    alike = alike_lanes(rest, copy.source_bytes) & alike_lanes(rest, groups);
+    const std::uint32_t read_bytes = std::min(copy.source_bytes[first], copy.bytes);
+    Filter::Copy half{0, lane0, alike, groups[first], copy.source.data(), read_bytes, false, false, now_};
+    if (reads) filter_.copy(half);
     half.memory = memory;
     half.address = copy.destination.data();
     half.bytes = copy.bytes;
     half.write = true;
-    filter_.copy(half);
+    if (writes) filter_.copy(half);
   }
 }
 
@@ -190,11 +202,8 @@ void Detector::mbarrier(const trace::Mbarrier& record) {
     const unsigned first = unsigned(std::countr_zero(rest));
     const order::Location object{memory, record.address[first]};
     const std::uint32_t phase = record.phase[first];
-    lanes = 0;
-    each_lane(rest, [&](unsigned lane) {
-      lanes |= std::uint32_t(record.address[lane] == object.address && record.phase[lane] == phase) << lane;
-    });
-    if (touches) touch_object(record, place, lane0, lanes, object);
+    lanes = alike_lanes(rest, record.address) & alike_lanes(rest, record.phase);
+    if (touches && !is_anothers(owners_[0])) touch_object(record, place, lane0, lanes, object);
     switch (record.what) {
       case What::init:
       case What::inval: each_lane(lanes, [&](unsigned) { causality_.mbarrier_init(object); }); break;

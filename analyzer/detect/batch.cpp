@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "analyzer/detect/packed.h"
 #include "deadheat/address.h"
 #include "deadheat/lanes.h"
 
@@ -22,8 +23,13 @@ template <std::size_t index>
 void take_small(const std::uint64_t* from, trace::Record& record) {
   using T = std::variant_alternative_t<index, trace::Record>;
   if constexpr (plain_bytes<T>) {
-    T* const to = std::get_if<index>(&record); // which need not be cleared first
-    std::memcpy(static_cast<void*>(to ? to : &record.emplace<index>()), from, sizeof(T));
+    T* to = std::get_if<index>(&record); // which need not be cleared first
+    if (!to) to = &record.emplace<index>();
+    if constexpr (has_lanes<T>) {
+      unpack(from, *to);
+    } else {
+      std::memcpy(static_cast<void*>(to), from, sizeof(T));
+    }
   }
 }
 
@@ -32,27 +38,19 @@ constexpr auto take_table(std::index_sequence<index...>) {
   return std::array{&take_small<index>...};
 }
 
+// Does a lane's access end in the page where it begins, however wide it is?
+bool ends_in_page(std::uint64_t address) { return address % page_bytes + most_lane_bytes <= page_bytes; }
+
+} // namespace
+
 // Of each of 32 lanes, a worker whose memory it touches: a byte each.
-constexpr std::uint8_t nobody = 0xFF;
-using OwnerBytes = std::array<std::uint8_t, 32>;
-class Owners {
+class Batcher::Owners {
  public:
-  // worker_of(lane) is asked for all lanes, from the last to the first.
-  template <typename WorkerOf>
-    requires std::is_invocable_v<WorkerOf, unsigned>
-  explicit Owners(WorkerOf&& worker_of) {
-    auto eight = [&](unsigned from) {
-      std::uint64_t owners = 0;
-      for (unsigned i = 8; i--;) owners = owners << 8 | worker_of(from + i);
-      return static_cast<long long>(owners);
-    };
-    const long long d = eight(24), c = eight(16), b = eight(8), a = eight(0);
-    high_ = _mm_set_epi64x(d, c);
-    low_ = _mm_set_epi64x(b, a);
-  }
-  explicit Owners(const OwnerBytes& bytes)
-      : low_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data()))),
-        high_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data() + 16))) {}
+  static constexpr std::uint8_t nobody = 0xFF;
+  explicit Owners(const OwnerBytes& bytes, std::uint8_t bits = 0xFF)
+      : low_(_mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data())), _mm_set1_epi8(char(bits)))),
+        high_(_mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data() + 16)),
+                            _mm_set1_epi8(char(bits)))) {}
   std::uint32_t lanes(unsigned worker) const { // that are the worker's
     const __m128i wanted = _mm_set1_epi8(char(worker));
     auto half = [&](__m128i owners) { return std::uint32_t(_mm_movemask_epi8(_mm_cmpeq_epi8(owners, wanted))); };
@@ -62,11 +60,6 @@ class Owners {
  private:
   __m128i low_, high_;
 };
-
-// Does a lane's access end in the page where it begins, however wide it is?
-bool ends_in_page(std::uint64_t address) { return address % page_bytes + most_lane_bytes <= page_bytes; }
-
-} // namespace
 
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
@@ -237,23 +230,35 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   for (; to; to &= to - 1) weak_to(unsigned(std::countr_zero(to)), weak);
 }
 
+Batcher::Owners Batcher::owners_of(const PartBytes& parts) const {
+  if (std::has_single_bit(routing_.workers)) return Owners(parts, std::uint8_t(routing_.workers - 1));
+  OwnerBytes owners;
+  for (unsigned lane = 0; lane < 32; ++lane) owners[lane] = workers_[parts[lane]];
+  return Owners(owners);
+}
+
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
+// Of all 32 lanes, and without a branch for each: which of two workers has a lane's page is as good as random.
 void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to) {
-  std::uint32_t across = 0; // lanes that may touch two pages
-  const Owners owners([&, addresses = view.address](unsigned lane) {
-    const std::uint64_t address = addresses[lane];
-    across = across << 1 | std::uint32_t(!ends_in_page(address));
-    return address < address_limit ? worker_of(memory, address / page_bytes) : nobody;
-  });
-  OwnerBytes further;
-  further.fill(nobody);
-  across &= view.mask;
-  each_lane(across, [&](unsigned lane) {
-    const std::uint64_t address = view.address[lane];
-    if (address < address_limit) further[lane] = worker_of(memory, address / page_bytes + 1);
-  });
+  constexpr std::uint64_t last = most_lane_bytes - 1; // byte that a lane's access may touch
+  const auto both = [](std::uint64_t value) { return _mm_set1_epi64x(static_cast<long long>(value)); };
+  __m128i any = _mm_setzero_si128(), ends = any; // bits of their addresses, and of where in their pages they may end
+  for (unsigned lane = 0; lane < 32; lane += 2) {
+    const __m128i address = _mm_loadu_si128(reinterpret_cast<const __m128i*>(view.address + lane));
+    any = _mm_or_si128(any, address);
+    ends = _mm_or_si128(ends, _mm_add_epi64(_mm_and_si128(address, both(page_bytes - 1)), both(last)));
+  }
+  const auto bits = [](__m128i two) {
+    return std::uint64_t(_mm_cvtsi128_si64(_mm_or_si128(two, _mm_unpackhi_epi64(two, two))));
+  };
+  std::uint32_t lanes = view.mask; // that have an address
+  if (bits(any) >= address_limit) [[unlikely]]
+    each_lane(view.mask,
+              [&](unsigned lane) { lanes &= ~(std::uint32_t(view.address[lane] >= address_limit) << lane); });
+  const Owners begin = owners_of(partitions_of(memory, view.address));
+  const Owners end = bits(ends) < page_bytes ? begin : owners_of(partitions_of(memory, view.address, last));
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
-    weak.mask = (owners.lanes(worker) & view.mask) | (across ? Owners(further).lanes(worker) : 0);
+    weak.mask = (begin.lanes(worker) | end.lanes(worker)) & lanes;
     if (weak.mask || (to >> worker & 1)) weak_to(worker, weak);
   }
 }
@@ -278,7 +283,7 @@ void Batcher::strong(const trace::AccessView& view) {
   }
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   OwnerBytes owners;
-  owners.fill(nobody);
+  owners.fill(Owners::nobody);
   std::array<StrongLane, 32> lanes;
   std::array<StrongValues, 32> values;
   for (unsigned i = 0; i < all.count; ++i) {
@@ -296,6 +301,22 @@ void Batcher::strong(const trace::AccessView& view) {
     batch_->strong_masks.push_back(Owners(owners).lanes(worker) | all.everybodys);
 }
 
+std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,
+                            std::uint64_t bytes) const {
+  if (routing_.workers == 1 || !mask || !bytes || bytes > page_bytes) return Batch::anybody;
+  const std::uint64_t page = addresses[std::size_t(std::countr_zero(mask))] / page_bytes, last = bytes - 1;
+  std::uint64_t other = 0; // bits in which the number of a page that they touch is another
+  const auto touches = [&](std::uint64_t address) {
+    other |= (address / page_bytes ^ page) | ((address + last) / page_bytes ^ page);
+  };
+  if (mask == ~0u) {
+    for (const std::uint64_t address : addresses) touches(address);
+  } else {
+    each_lane(mask, [&](unsigned lane) { touches(addresses[lane]); });
+  }
+  return other ? Batch::anybody : worker_of(memory, page);
+}
+
 // Takes no stamp: it lies between that of what comes before and that of what comes after.
 void Batcher::missing() {
   common({std::uint32_t(batch_->stamps) + 1, 0, Batch::What::missing, 0}, 0);
@@ -308,10 +329,24 @@ bool Batcher::record(trace::Record& record) {
       [&](auto& r) {
         using T = std::decay_t<decltype(r)>;
         if constexpr (plain_bytes<T>) {
-          const std::size_t at = batch_->small.size();
-          batch_->small.resize(at + (sizeof(T) + 7) / 8);
-          std::memcpy(&batch_->small[at], &r, sizeof(T));
-          common({stamp, std::uint32_t(at), Batch::What::small, std::uint8_t(record.index())}, sizeof(T));
+          std::vector<std::uint64_t>& small = batch_->small;
+          const std::size_t at = small.size();
+          Batch::Common entry{stamp, std::uint32_t(at), Batch::What::small, std::uint8_t(record.index()), {}};
+          entry.owners.fill(Batch::anybody);
+          if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
+            if (!routing_.suspects) r.digest = {};
+            entry.owners = {owner(0, r.source, r.mask, r.bytes),
+                            owner(std::uint64_t(r.warp.block) + 1, r.destination, r.mask, r.bytes)};
+          } else if constexpr (std::is_same_v<T, trace::Mbarrier>) {
+            entry.owners[0] = owner(std::uint64_t(r.block) + 1, r.address, r.mask, most_lane_bytes);
+          }
+          if constexpr (has_lanes<T>) {
+            pack(r, small);
+          } else {
+            small.resize(at + (sizeof(T) + 7) / 8);
+            std::memcpy(&small[at], &r, sizeof(T));
+          }
+          common(entry, 8 * (small.size() - at));
         } else {
           common({stamp, std::uint32_t(batch_->large.size()), Batch::What::large, 0}, sizeof(trace::Record));
           batch_->large.emplace_back(std::move(r));

@@ -66,15 +66,19 @@ struct Batch {
     std::uint32_t stamp = 0, index = 0;
     What what = What::small;
     std::uint8_t alternative = 0; // of small records: of trace::Record
+    // The worker to whom all memory belongs that a record touches: of an AsyncCopy what it reads and what it writes, of
+    // an Mbarrier the objects.
+    std::array<std::uint8_t, 2> owners{anybody, anybody};
   };
+  static constexpr std::uint8_t anybody = 0xFF; // of several workers, or it was not found out
   std::vector<std::vector<WeakAccess>> weak; // by worker
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
   std::vector<std::uint32_t> strong_masks; // of each of them, by worker: which of its lanes touch the worker's memory
   std::vector<StrongLane> strong_lanes;
   std::vector<StrongValues> strong_values; // of each of them
-  std::vector<std::uint64_t> small;   // records that are plain bytes, one after another
-  std::vector<trace::Record> large;   // the others
+  std::vector<std::uint64_t> small; // records that are plain bytes, one after another; packed where they have lanes
+  std::vector<trace::Record> large; // the others
   std::vector<std::array<std::uint64_t, 32>> addresses;
   std::vector<std::array<std::uint32_t, 32>> digests{1};
   std::uint64_t stamps = 0, accesses = 0;
@@ -115,6 +119,9 @@ class Batcher final : public trace::RecordVisitor {
   void weak(const trace::AccessView& view, std::uint32_t stamp);
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
   void weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to);
+  class Owners;
+  using OwnerBytes = std::array<std::uint8_t, 32>;
+  Owners owners_of(const PartBytes& parts) const;
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
@@ -131,6 +138,9 @@ class Batcher final : public trace::RecordVisitor {
   void pass_on() {
     if (++batch_->filled >= routing_.piece_bytes) begin(full_());
   }
+  // Of a record's lanes, which touch `bytes` bytes each.
+  std::uint8_t owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,
+                     std::uint64_t bytes) const;
   std::uint8_t worker_of(std::uint64_t memory, std::uint64_t page) const {
     return workers_[partition_of(memory, page)];
   }

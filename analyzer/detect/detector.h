@@ -187,6 +187,7 @@ class Detector {
                     const order::Location& object);
   void fence(const trace::Fence& fence);
   const Site* site_of(std::uint32_t module, std::uint32_t site) const;
+  bool is_anothers(std::uint8_t owner) const { return owner != Batch::anybody && owner != worker_; }
   // The memory that the block `rank` - 1 of the cluster of `block` shares, or `block` itself for 0; 0: there is none.
   std::uint64_t shared_memory(order::OperationIndex operation, std::uint32_t block, std::uint64_t rank);
   // Counts an access that comes when no room is left. False: there was nothing to look at here.
@@ -238,6 +239,7 @@ class Detector {
   Refills refills_;
   WaitLoops wait_loops_;
   order::Stamp now_ = 0;
+  std::array<std::uint8_t, 2> owners_{}; // Batch::Common's, of the record at hand
   std::uint64_t unknown_ = 0, gaps_ = 0, hiding_ = 0, operations_left_out_ = 0;
   Summary summary_;
   std::unordered_map<std::uint32_t, trace::Operation> submitted_; // by id, until they end

@@ -49,8 +49,7 @@ PlaceId Sides::add(Place place, const std::string& key) {
 void Sides::module(const trace::Module& module) {
   if (sites_.count(module.id)) return;
   std::vector<Site>& sites = sites_[module.id] = module.sites;
-  std::vector<PlaceId>& places = by_site_[module.id];
-  std::vector<PlaceId>& writes = async_writes_[module.id];
+  auto& [places, writes] = by_module_[module.id];
   for (std::uint32_t number = 0; number < sites.size(); ++number) {
     Site& site = sites[number];
     if (const std::uint8_t bytes = ptx::value_bytes(site); bytes != site.element_bytes) {
@@ -98,14 +97,22 @@ void Sides::find_loops(const std::vector<PlaceId>& places) {
   }
 }
 
+const Sides::Places* Sides::places_of(std::uint32_t module) const {
+  if (recent_module_.first == module && recent_module_.second) return recent_module_.second;
+  const auto found = by_module_.find(module);
+  if (found == by_module_.end()) return nullptr;
+  recent_module_ = {module, &found->second};
+  return recent_module_.second;
+}
+
 PlaceId Sides::site(std::uint32_t module, std::uint32_t site) const {
-  auto found = by_site_.find(module);
-  return found != by_site_.end() && site < found->second.size() ? found->second[site] : 0;
+  const Places* of = places_of(module);
+  return of && site < of->own.size() ? of->own[site] : 0;
 }
 
 PlaceId Sides::async_write(std::uint32_t module, std::uint32_t site) const {
-  auto found = async_writes_.find(module);
-  return found != async_writes_.end() && site < found->second.size() ? found->second[site] : 0;
+  const Places* of = places_of(module);
+  return of && site < of->async_writes.size() ? of->async_writes[site] : 0;
 }
 
 PlaceId Sides::operation(const std::string& api, AccessKind kind, std::uint32_t stream,

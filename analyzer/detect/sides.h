@@ -61,7 +61,12 @@ class Sides {
 
   std::vector<Place> places_{1};
   std::map<std::uint32_t, std::vector<Site>> sites_; // node-based: pointers into it stay
-  std::map<std::uint32_t, std::vector<PlaceId>> by_site_, async_writes_;
+  struct Places { // of a module's sites
+    std::vector<PlaceId> own, async_writes; // 0: it writes nothing asynchronously
+  };
+  const Places* places_of(std::uint32_t module) const;
+  std::map<std::uint32_t, Places> by_module_; // node-based, too
+  mutable std::pair<std::uint32_t, const Places*> recent_module_{0, nullptr};
   std::map<std::tuple<std::string, AccessKind, std::uint32_t, std::optional<std::uint32_t>>, PlaceId> by_operation_;
   std::unordered_map<std::string, SideId> side_ids_;
 };

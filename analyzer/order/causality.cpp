@@ -7,12 +7,12 @@ namespace deadheat::order {
 
 // ---- where things are ----------------------------------------------------------------------------------------------
 
-Causality::Launch* Causality::launch(OperationIndex operation) {
-  auto found = launches_.find(operation);
-  return found == launches_.end() ? nullptr : &found->second;
-}
 const Causality::Launch* Causality::launch(OperationIndex operation) const {
-  return const_cast<Causality*>(this)->launch(operation);
+  if (recent_launch_.launch && recent_launch_.operation == operation) return recent_launch_.launch;
+  const auto found = launches_.find(operation);
+  if (found == launches_.end()) return nullptr;
+  recent_launch_ = {operation, &found->second}; // node-based: it stays until it ends
+  return recent_launch_.launch;
 }
 
 Causality::Block& Causality::block(ThreadKey thread) {
@@ -95,6 +95,7 @@ void Causality::launch_end(OperationIndex operation) {
   if (found == launches_.end()) return;
   for (auto& [index, block] : found->second.blocks) forget_block(operation, index, block);
   launches_.erase(found);
+  recent_launch_ = {};
   recent_blocks_.fill({});
   last_joined_ = {};
   last_proxied_ = {};

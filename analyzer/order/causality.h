@@ -64,6 +64,7 @@
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "analyzer/order/chain.h"
@@ -513,7 +514,7 @@ class Causality {
   const ClockPointer& inherited(OperationIndex operation, bool waited) const;
   static bool has_waited(const Clock& clock, OperationIndex operation, bool read);
   bool begun_behind(const Clock& clock, OperationIndex first, OperationIndex own, bool read) const;
-  Launch* launch(OperationIndex operation);
+  Launch* launch(OperationIndex operation) { return const_cast<Launch*>(std::as_const(*this).launch(operation)); }
   const Launch* launch(OperationIndex operation) const;
   Block& block(ThreadKey thread);
   const Block* find_block(ThreadKey thread) const;
@@ -625,6 +626,11 @@ class Causality {
 
   const OperationClocks& operations_;
   Rules rules_;
+  struct RecentLaunch {
+    OperationIndex operation = 0;
+    const Launch* launch = nullptr; // null: ask
+  };
+  mutable RecentLaunch recent_launch_;
   mutable std::array<RecentBlock, 32> recent_blocks_; // found lately, by the low bits of block_bits
   std::uint64_t assumed_edges_ = 0;
   Stamp missing_ = 0; // up to here all is ordered before what follows

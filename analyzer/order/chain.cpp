@@ -15,7 +15,8 @@ void Gathered::add(const ClockPointer& known) {
 }
 
 void Gathered::add(const ClockEntry& entry) {
-  constexpr std::size_t most = 4096;
+  constexpr std::size_t most = 4096, usual = 16;
+  if (entries_.empty()) entries_.reserve(usual);
   entries_.push_back(entry);
   if (entries_.size() == most) clock();
 }

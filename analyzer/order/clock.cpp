@@ -455,10 +455,12 @@ ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more
   ClockPointer result = clock;
   for (auto at = more.begin(); at != more.end();) {
     const std::uint64_t block = at->block;
+    const auto end = std::find_if(at, more.end(), [&](const ClockEntry& entry) { return entry.block != block; });
     auto leaf = std::make_shared<Clock>();
     Wider wider;
     leaf->first_ = block;
-    for (; at != more.end() && at->block == block; ++at) {
+    leaf->entries_.reserve(std::size_t(end - at));
+    for (; at != end; ++at) {
       if (at->stamp) leaf->append({at->group, at->stamp}, wider);
     }
     leaf->widen();

@@ -352,7 +352,11 @@ Causality::MbarrierState::Phase& Causality::mbarrier_phase(ThreadKey key, const 
   auto [at, fresh] = mbarriers_.try_emplace(object);
   if (fresh) block(key).locations.push_back(object);
   MbarrierState::Phase& state = at->second.phases[phase];
-  if (!state.chain) state.chain = std::make_shared<Chain>();
+  if (!state.chain) {
+    constexpr std::size_t usual = 8; // warps that arrive
+    state.chain = std::make_shared<Chain>();
+    state.chain->contributions.reserve(usual);
+  }
   return state;
 }
 

@@ -1,12 +1,14 @@
-// Jobs that ask for what recording could break: unusual stopped|cooperative|shared|crowded|pool (unusual.py)
+// Jobs that ask for what recording could break: unusual stopped|cooperative|shared|crowded|pool|window (unusual.py)
 //
 // stopped      says "begun", launches for some seconds, and says what came of it
 // cooperative  a cooperative grid of as many blocks as fit at the same time
 // crowded      takes all memory of the device, 256 MiB at a time, with a kernel's launches and a graph's before and after.
 //              Says how many pieces were free, how many it had, and what was written
 // pool         the same, with stream-ordered allocations
+// window       as crowded, with 4 GiB of its own, between cudaProfilerStart and Stop
 // shared       the same, of blocks that need so much shared memory that this is what limits them
 #include <cooperative_groups.h>
+#include <cuda_profiler_api.h>
 
 #include <cstdio>
 #include <cstring>
@@ -84,7 +86,7 @@ static int take_all(Allocate&& allocate, Free&& free, int** last) {
   return count;
 }
 
-static int crowded(bool pool) {
+static int crowded(bool pool, int held = 0) {
   constexpr int n = 1 << 16;
   constexpr std::size_t bytes = std::size_t(256) << 20;
   int *data = nullptr, *last = nullptr;
@@ -94,6 +96,11 @@ static int crowded(bool pool) {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CHECK(cudaMalloc(&data, n * sizeof(int)));
   CHECK(cudaMemset(data, 0, n * sizeof(int)));
+  for (int i = 0; i < held; ++i) { // that a window has to keep
+    int* piece = nullptr;
+    CHECK(cudaMalloc(&piece, bytes));
+    CHECK(cudaMemset(piece, i, bytes));
+  }
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   add<<<64, threads, 0, stream>>>(data, n);
@@ -104,6 +111,7 @@ static int crowded(bool pool) {
     if (last) add<<<64, threads, 0, stream>>>(last, n);
     CHECK(cudaStreamSynchronize(stream));
   };
+  if (held) CHECK(cudaProfilerStart());
   both();
   std::size_t left = 0, all = 0;
   CHECK(cudaMemGetInfo(&left, &all));
@@ -115,6 +123,7 @@ static int crowded(bool pool) {
   CHECK(cudaMemset(last, 0, n * sizeof(int)));
   CHECK(cudaDeviceSynchronize());
   for (int i = 0; i < 20; ++i) both();
+  if (held) CHECK(cudaProfilerStop());
   std::vector<int> result(n);
   long sum = 0;
   for (const int* from : {data, last}) {
@@ -132,5 +141,6 @@ int main(int argc, char** argv) {
   if (!std::strcmp(what, "shared")) return cooperative(64 << 10);
   if (!std::strcmp(what, "crowded")) return crowded(false);
   if (!std::strcmp(what, "pool")) return crowded(true);
+  if (!std::strcmp(what, "window")) return crowded(false, 16);
   return 2;
 }

@@ -22,9 +22,9 @@ for name in ("deadheat", "tracer", "binary", "work"):
 options = arguments.parse_args()
 
 
-def run(what, trace=None, stop=False, buffer=64):
+def run(what, trace=None, stop=False, buffer=64, more=""):
     """(status, output, what the library said, whether it was stopped in the middle)"""
-    environment = recording.environment(options.tracer, trace, ":buffer=%d:budget=8000" % buffer) if trace else dict(os.environ)
+    environment = recording.environment(options.tracer, trace, ":buffer=%d:budget=8000%s" % (buffer, more)) if trace else dict(os.environ)
     job = subprocess.Popen([options.binary, what], env=environment, text=True, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE)
     begun, stopped = "", False
@@ -61,12 +61,14 @@ claim(report and report["summary"]["complete"] and report["summary"]["accesses"]
       and not lost, "stopped: all %d accesses of 60 launches are recorded (%s; lost %s)" % (
           wanted, report and report["summary"], lost))
 # What the driver's own parts and the clones take is not given back: at most two pieces of 256 MiB.
-for what in ("crowded", "pool"):
+for what in ("crowded", "pool", "window"):
     alone = run(what)
     trace = os.path.join(options.work, "unusual-" + what)
-    status, output, said, _ = run(what, trace, buffer=4096)
+    status, output, said, _ = run(what, trace, buffer=4096,
+                                  more=":window=1:capture-range=cudaProfilerApi" if what == "window" else "")
     numbers = [[int(word) for word in text.split() if word.isdigit()] for text in (alone[1], output)]
-    claim(status == 0 and alone[0] == 0 and len(said) == 1 and "has it back" in said[0]
+    # The window has to give back more than what accesses are recorded in.
+    claim(status == 0 and alone[0] == 0 and said and all("has it back" in line for line in said)
           and [len(each) for each in numbers] == [3, 3] and numbers[0][2] == numbers[1][2]
           and all(0 <= a - b <= 2 for a, b in zip(numbers[0][:2], numbers[1][:2])),
           "%s: it has all of the memory (alone %s, recorded %s; said %s)" % (what, numbers[0], numbers[1], said))
@@ -75,6 +77,9 @@ for what in ("crowded", "pool"):
     claim(report and report["summary"]["complete"] and report["summary"]["accesses"] == wanted and not report["races"]
           and not lost, "%s: all %d accesses are recorded (%s; lost %s)" % (
               what, wanted, report and report["summary"], lost))
+info = subprocess.run([options.deadheat, "info", trace], text=True, capture_output=True, timeout=60).stdout
+lines = [line for line in info.splitlines() if line.startswith("windows")]
+claim(len(lines) == 1 and "1" in lines[0] and "cannot" not in lines[0], "window: it can be executed again (%s)" % lines)
 for what in ("cooperative", "shared"):
     alone = run(what)
     trace = os.path.join(options.work, "unusual-" + what)
