@@ -70,6 +70,7 @@ struct RecordOptions {
   bool host_writes = true;     // GPU: look for them
   std::uint64_t seed = 1;
   bool leak_check = false;
+  std::string capability; // of the embedded device; empty: 9.0
 };
 boost::program_options::options_description record_options(RecordOptions& options);
 struct Recorded {

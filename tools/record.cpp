@@ -12,6 +12,7 @@
 #include <optional>
 #include <regex>
 
+#include "deadheat/profile.h"
 #include "tools/command.h"
 #include "tracer/ptx/fatbin.h"
 #include "tracer/ptx/static_runtime.h"
@@ -196,7 +197,12 @@ po::options_description record_options(RecordOptions& options) {
       "no-host-writes", po::bool_switch()->notifier([&options](bool none) { options.host_writes = !none; }),
       "do not look for what the host writes into page-locked memory while a copy may still read it (GPU)")(
       "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
-      "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
+      "capability", po::value(&options.capability),
+      ("compute capability that the embedded device says it has, for programs and libraries with code for others than "
+       "9.0: " +
+       known_capabilities())
+          .c_str())("leak-check", po::bool_switch(&options.leak_check),
+                    "report memory that is never freed (embedded device)");
   return description;
 }
 
@@ -204,6 +210,9 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   if (options.device != "auto" && options.device != "gpu" && options.device != "embedded") {
     return Error{"unknown device '" + options.device + "'", "", "auto, gpu or embedded"};
   }
+  if (!options.capability.empty() && !profile_of(options.capability))
+    return Error{"no embedded device of compute capability '" + options.capability + "'", "--capability",
+                 known_capabilities()};
   const bool nvtx =
       options.capture_range.rfind("nvtx:", 0) == 0 && options.capture_range.find(':', 5) == std::string::npos;
   if (options.capture_range != "none" && options.capture_range != "cudaProfilerApi" && !nvtx) {
@@ -223,6 +232,8 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
   Expected<fs::path> tracer = find_library("libdeadheat.so", "install the CUDA 13 toolkit with CUPTI, and build again");
   const bool on_gpu = options.device == "gpu" || (options.device == "auto" && has_gpu() && tracer.has_value());
   if (on_gpu && !tracer) return tracer.error();
+  if (on_gpu && !options.capability.empty())
+    return Error{"a GPU has the compute capability that it has", "--capability", "use --device embedded"};
   if (on_gpu && !has_gpu()) return Error{"this machine has no NVIDIA GPU", "--device gpu", "use --device embedded"};
   if (options.device == "auto" && has_gpu() && !on_gpu) {
     say("recording on the embedded device, although there is a GPU: recording on a GPU is not part of this build");
@@ -253,6 +264,7 @@ Expected<Recorded> record(const RecordOptions& options, const Arguments& command
 
   std::string settings = "output=" + *trace + ":seed=" + std::to_string(options.seed);
   if (on_gpu) settings += ":device=gpu";
+  if (!on_gpu && !options.capability.empty()) settings += ":capability=" + options.capability;
   if (options.leak_check) settings += ":leak-check=1";
   if (!options.kernel.empty()) settings += ":kernel=" + options.kernel;
   if (options.launch_skip) settings += ":launch-skip=" + std::to_string(options.launch_skip);

@@ -25,6 +25,7 @@
   X(std::uint64_t, cores, "cores", 0, "embedded: cores to use (0: all); results do not depend on it")                 \
   X(std::uint64_t, spread_after, "spread-after", 200,                                                                 \
     "embedded: microseconds that a launch runs, where nobody watches, before its blocks are spread over cores")       \
+  X(std::string, capability, "capability", "9.0", "embedded: compute capability that the device says it has")         \
   X(bool, unwritten, "unwritten", true, "report uses of memory that nobody wrote, where accesses are recorded")       \
   X(bool, leak_check, "leak-check", false, "report memory that is never freed")                                       \
   X(std::string, device, "device", "embedded", "embedded or gpu")                                                     \

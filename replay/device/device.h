@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "deadheat/expected.h"
+#include "deadheat/profile.h"
 #include "deadheat/schedule.h"
 #include "deadheat/trace.h"
 #include "replay/device/chooser.h"
@@ -40,15 +41,6 @@ class Shadows;
 }
 
 namespace deadheat::device {
-
-struct Profile { // what the embedded device says it is
-  std::string name = "deadheat embedded (sm_90)";
-  std::uint32_t compute_major = 9, compute_minor = 0;
-  std::uint32_t multiprocessors = 132, max_threads_per_multiprocessor = 2048, max_blocks_per_multiprocessor = 32;
-  std::uint32_t shared_per_multiprocessor = 233472, shared_per_block = 49152, shared_per_block_optin = 232448;
-  std::uint32_t registers_per_multiprocessor = 65536;
-  std::uint64_t memory_bytes = std::uint64_t(16) << 30;
-};
 
 // Loaded modules and their code, shared by devices that load the same PTX at the same addresses (replays of a trace).
 // Thread-safety: none; devices that share one run on one host thread at a time.

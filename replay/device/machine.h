@@ -52,9 +52,12 @@ namespace deadheat::ptx {
 struct MatrixStretch;
 }
 
+namespace deadheat {
+struct Profile;
+}
+
 namespace deadheat::device {
 
-struct Profile;
 struct Product;
 class Holds;
 class Control;

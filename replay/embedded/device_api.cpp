@@ -14,7 +14,7 @@ namespace {
 constexpr int cuda_version = CUDART_VERSION;
 constexpr char pci_bus_id[] = "0000:00:00.0";
 
-int attribute_of(const deadheat::device::Profile& p, cudaDeviceAttr attribute) {
+int attribute_of(const deadheat::Profile& p, cudaDeviceAttr attribute) {
   switch (attribute) {
 #define X(name, value) \
   case name: return value;
@@ -94,7 +94,7 @@ DEADHEAT_API(cudaDeviceGetAttribute, device, (int* value, cudaDeviceAttr attribu
   return cudaSuccess;
 }
 
-static void add_textures(cudaDeviceProp& p, const deadheat::device::Profile& profile) {
+static void add_textures(cudaDeviceProp& p, const deadheat::Profile& profile) {
   auto set = [&](int* field, std::initializer_list<cudaDeviceAttr> attributes) {
     for (cudaDeviceAttr attribute : attributes) *field++ = attribute_of(profile, attribute);
   };
@@ -126,11 +126,11 @@ static void add_textures(cudaDeviceProp& p, const deadheat::device::Profile& pro
 DEADHEAT_API(cudaGetDeviceProperties, device, (cudaDeviceProp * result, int ordinal), (result, ordinal)) {
   if (!result) return cudaErrorInvalidValue;
   if (ordinal != 0) return cudaErrorInvalidDevice;
-  const deadheat::device::Profile& profile = call.device().profile();
+  const deadheat::Profile& profile = call.device().profile();
   auto value = [&](cudaDeviceAttr attribute) { return attribute_of(profile, attribute); };
   cudaDeviceProp& p = *result;
   p = {};
-  std::strncpy(p.name, profile.name.c_str(), sizeof p.name - 1);
+  std::strncpy(p.name, profile.name().c_str(), sizeof p.name - 1);
   std::memcpy(p.uuid.bytes, "deadheat\0\0\0\0\0\0\0\1", sizeof p.uuid.bytes);
   p.totalGlobalMem = profile.memory_bytes;
   p.sharedMemPerBlock = profile.shared_per_block;
@@ -171,6 +171,7 @@ DEADHEAT_API(cudaGetDeviceProperties, device, (cudaDeviceProp * result, int ordi
   p.reservedSharedMemPerBlock = std::size_t(value(cudaDevAttrReservedSharedMemoryPerBlock));
   p.persistingL2CacheMaxSize = value(cudaDevAttrMaxPersistingL2CacheSize);
   p.accessPolicyMaxWindowSize = value(cudaDevAttrMaxAccessPolicyWindowSize);
+  p.clusterLaunch = value(cudaDevAttrClusterLaunch);
   p.memoryPoolsSupported = value(cudaDevAttrMemoryPoolsSupported);
   p.hostNumaId = value(cudaDevAttrHostNumaId);
   p.deviceNumaId = value(cudaDevAttrNumaId);

@@ -140,7 +140,7 @@ DEADHEAT_API(cudaOccupancyAvailableDynamicSMemPerBlock, device,
   Kernel kernel;
   const cudaError_t status = find_kernel(call, function, &kernel);
   if (status != cudaSuccess) return status;
-  const deadheat::device::Profile& profile = call.device().profile();
+  const deadheat::Profile& profile = call.device().profile();
   if (unsigned(blocks) > blocks_per_multiprocessor(profile, kernel, unsigned(threads), 0)) {
     return cudaErrorInvalidValue;
   }

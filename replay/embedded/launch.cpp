@@ -37,7 +37,7 @@ cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
   return kernel->info ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
-std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const Kernel& kernel, std::uint32_t threads,
+std::uint32_t blocks_per_multiprocessor(const Profile& profile, const Kernel& kernel, std::uint32_t threads,
                                         std::uint64_t dynamic_shared) {
   constexpr std::uint64_t system_shared = 1024; // a block, for the system (Programming Guide, compute capability 9.0)
   const std::uint64_t shared = kernel.info->static_shared + dynamic_shared;
@@ -49,7 +49,7 @@ std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const Ke
                                                 profile.shared_per_multiprocessor / (shared + system_shared)}));
 }
 
-std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel& kernel) {
+std::uint64_t dynamic_shared_limit(const Profile& profile, const Kernel& kernel) {
   if (kernel.function->max_dynamic_shared >= 0) return std::uint64_t(kernel.function->max_dynamic_shared);
   return profile.shared_per_block - std::min(profile.shared_per_block, kernel.info->static_shared);
 }
@@ -65,7 +65,7 @@ static Dim3 cluster_of(const Kernel& kernel, const LaunchAttributes& attributes)
 }
 
 // Limits: Programming Guide, "Compute Capabilities"; errors as CUDA 13 on an H200 gives them.
-static cudaError_t check_configuration(const device::Profile& profile, const Kernel& kernel,
+static cudaError_t check_configuration(const Profile& profile, const Kernel& kernel,
                                        const LaunchConfiguration& configuration, const LaunchAttributes& attributes) {
   const Dim3 grid = extent_of(configuration.grid), block = extent_of(configuration.block);
   if (grid.count() == 0 || grid.x > 0x7FFFFFFF || grid.y > 65535 || grid.z > 65535) return cudaErrorInvalidValue;
@@ -78,7 +78,7 @@ static cudaError_t check_configuration(const device::Profile& profile, const Ker
   const Dim3 cluster = cluster_of(kernel, attributes);
   const std::uint64_t blocks = cluster.count();
   const std::uint64_t most = kernel.function->non_portable_clusters ? max_cluster_blocks : portable_cluster_blocks;
-  if (blocks == 0 || blocks > most) return cudaErrorInvalidClusterSize;
+  if (blocks == 0 || blocks > most || (blocks > 1 && !profile.has_clusters())) return cudaErrorInvalidClusterSize;
   if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z) return cudaErrorInvalidClusterSize;
   if (attributes.cooperative) {
     const std::uint64_t most =
@@ -261,7 +261,7 @@ DEADHEAT_API(cudaOccupancyMaxActiveClusters, device,
   Kernel kernel;
   status = find_kernel(call, function, &kernel);
   if (status != cudaSuccess) return status;
-  const deadheat::device::Profile& profile = call.device().profile();
+  const deadheat::Profile& profile = call.device().profile();
   const LaunchConfiguration asked{config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
   status = check_configuration(profile, kernel, asked, attributes);
   if (status != cudaSuccess) return status;

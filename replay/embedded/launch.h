@@ -24,10 +24,10 @@ struct Kernel {
 cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel);
 
 // Blocks of the kernel that fit on one multiprocessor; 0: none does.
-std::uint32_t blocks_per_multiprocessor(const device::Profile& profile, const Kernel& kernel, std::uint32_t threads,
+std::uint32_t blocks_per_multiprocessor(const Profile& profile, const Kernel& kernel, std::uint32_t threads,
                                         std::uint64_t dynamic_shared);
 // Largest dynamic shared memory that the kernel may be given now.
-std::uint64_t dynamic_shared_limit(const device::Profile& profile, const Kernel& kernel);
+std::uint64_t dynamic_shared_limit(const Profile& profile, const Kernel& kernel);
 
 // Checks everything and lays out the parameter block.
 cudaError_t make_launch(Call& call, const Kernel& kernel, const LaunchConfiguration& configuration,

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "replay/embedded/names.h"
 #include "replay/embedded/own_ptx.h"
@@ -36,13 +39,29 @@ const ptx::FatbinEntry* choose_image(const std::vector<ptx::FatbinEntry>& entrie
   return best;
 }
 
+// What there is, each once: "PTX for sm_120, machine code for sm_80, sm_90".
 std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
   std::string list;
-  for (const ptx::FatbinEntry& entry : entries) {
-    const char* kind = entry.kind == ptx::FatbinEntry::Kind::ptx ? "PTX" : "machine code";
-    list += fmt::format("{}{} for {}", list.empty() ? "" : ", ", kind, entry.target());
+  for (const bool ptx : {true, false}) {
+    std::set<std::pair<std::uint32_t, std::string>> targets; // in the order of their numbers
+    for (const ptx::FatbinEntry& entry : entries)
+      if ((entry.kind == ptx::FatbinEntry::Kind::ptx) == ptx) targets.emplace(entry.architecture, entry.target());
+    const char* before = ptx ? "PTX for " : list.empty() ? "machine code for " : ", machine code for ";
+    for (const auto& [number, target] : targets) list += std::exchange(before, ", ") + target;
   }
   return list.empty() ? "nothing" : list;
+}
+
+// How to run it all the same: with the first device that takes some of its PTX, else with other code.
+std::string way_out(const std::vector<ptx::FatbinEntry>& entries) {
+  std::uint32_t first = ~0u;
+  for (const ptx::FatbinEntry& entry : entries) {
+    const bool for_all = !(entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific));
+    if (entry.kind == ptx::FatbinEntry::Kind::ptx && for_all) first = std::min(first, entry.architecture);
+  }
+  if (const std::optional<Profile> profile = profile_for(first))
+    return "record it with --capability " + profile->capability();
+  return "build it with NVCC_APPEND_FLAGS='-gencode arch=compute_90,code=compute_90 -lineinfo'";
 }
 
 } // namespace
@@ -154,7 +173,7 @@ bool Modules::is_binary(const void* handle) const {
   return std::any_of(binaries_.begin(), binaries_.end(), [&](const auto& binary) { return binary.get() == handle; });
 }
 
-Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile) {
+Expected<std::string> text_of(FatBinary& binary, const Profile& profile) {
   if (binary.library && binary.kind == ImageKind::ptx) return binary.image;
   if (binary.library && binary.kind == ImageKind::machine_code) {
     binary.failed = cudaErrorNoKernelImageForDevice;
@@ -184,10 +203,8 @@ Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile)
   }
   if (texts.empty()) {
     binary.failed = cudaErrorNoKernelImageForDevice;
-    return Error{
-        fmt::format("{}: no PTX for compute capability {}.{} (it holds {}): build it with NVCC_APPEND_FLAGS='-gencode "
-                    "arch=compute_90,code=compute_90 -lineinfo'",
-                    binary.origin, profile.compute_major, profile.compute_minor, architectures(all))};
+    return Error{fmt::format("{}: no PTX for compute capability {} (it holds {}): {}", binary.origin,
+                             profile.capability(), architectures(all), way_out(all))};
   }
   Expected<std::string> text = ptx::link(texts, binary.origin);
   if (text) binary.failed = cudaSuccess;

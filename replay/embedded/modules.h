@@ -77,7 +77,7 @@ cudaError_t load_image(Call& call, FatBinary** result, const void* code, const s
 cudaError_t load_image_file(Call& call, FatBinary** result, const char* path, std::string* why = nullptr);
 
 // The PTX to run. When there is none, FatBinary::failed says how CUDA calls that.
-Expected<std::string> text_of(FatBinary& binary, const device::Profile& profile);
+Expected<std::string> text_of(FatBinary& binary, const Profile& profile);
 // The line that says why a kernel cannot run.
 std::string refusal(const FatBinary& binary, const engine::KernelInfo& kernel);
 

@@ -182,6 +182,12 @@ cudaError_t Runtime::need_device() {
   }
   recording = std::move(*opened);
   device::DeviceOptions settings;
+  if (const std::optional<Profile> profile = profile_of(options.capability)) {
+    settings.profile = *profile;
+  } else {
+    say("no device of compute capability '" + options.capability + "': " + known_capabilities());
+    return no_device = cudaErrorNoDevice;
+  }
   settings.seed = options.seed;
   settings.record_accesses = options.accesses && !options.output.empty();
   if (settings.record_accesses) settings.record_launch = launch_filter(options);
@@ -196,8 +202,8 @@ cudaError_t Runtime::need_device() {
     return no_device = cudaErrorInitializationError;
   }
   device = std::move(*made);
-  const device::Profile& profile = device->profile();
-  recording->record(trace::Device{0, profile.name, profile.compute_major, profile.compute_minor,
+  const Profile& profile = device->profile();
+  recording->record(trace::Device{0, profile.name(), profile.compute_major, profile.compute_minor,
                                   profile.multiprocessors, profile.memory_bytes});
   on_exit([](int status, void*) { exit_status = status; }, nullptr);
   return cudaSuccess;

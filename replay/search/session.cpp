@@ -94,6 +94,8 @@ Expected<Session> Session::open(const std::string& trace) {
         }
         const bool ends_function = follow_functions(record);
         if (auto* process = std::get_if<trace::Process>(&record)) session.process_ = *process;
+        if (auto* device = std::get_if<trace::Device>(&record); device && session.process_.device_kind != "gpu")
+          session.device_ = *device;
         if (auto* read = std::get_if<trace::HostRead>(&record)) {
           Expected<std::vector<std::uint8_t>> bytes = reader.bytes(read->data);
           if (!bytes) {
@@ -326,6 +328,10 @@ Session Session::first(std::size_t commands) const {
 Expected<void> Session::save(const std::string& directory) const {
   Expected<std::unique_ptr<trace::TraceWriter>> writer = trace::TraceWriter::create(directory, process_, {.level = 9});
   if (!writer) return writer.error();
+  if (device_) {
+    trace::Record device = *device_;
+    (*writer)->write(device);
+  }
   for (const auto& kept : commands_) {
     const trace::Record& command = *kept;
     for (const trace::BlobHash& hash : blobs_of(command)) {

@@ -103,6 +103,7 @@ class Session {
   std::string trace_;
   std::uint64_t garbage_ = 0;
   trace::Process process_;
+  std::optional<trace::Device> device_; // of a recording of the embedded device
   Expected<void> take(std::vector<trace::Record> records); // of a GPU's run
   const std::map<std::uint32_t, trace::MemoryRange>& rows() const; // that copies of several rows read, by operation
 

@@ -175,6 +175,10 @@ constexpr const char* hold_troubles[] = {
 
 device::DeviceOptions Session::device_options(const Schedule& schedule, std::uint64_t budget) const {
   device::DeviceOptions options;
+  if (device_) {
+    const auto profile = profile_of(capability_text(device_->compute_major, device_->compute_minor));
+    if (profile) options.profile = *profile;
+  }
   options.seed = process_.seed;
   options.garbage = garbage_;
   options.live = false;

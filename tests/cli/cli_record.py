@@ -1,4 +1,5 @@
 """Recording: statuses, output, names of traces, what cannot be run."""
+import json
 import os
 import re
 import signal
@@ -56,6 +57,36 @@ class Record(Case):
         finally:
             process.kill()
             process.communicate()
+
+    def test_capability(self):
+        """The embedded device is a GPU of the capability that was asked for, and runs the code for it."""
+        for capability, says, code in [
+                (None, "9.0: 132 multiprocessors, 232448 bytes, 32 blocks, 1 1", "800, as a cluster cudaSuccess"),
+                ("8.0", "8.0: 108 multiprocessors, 166912 bytes, 32 blocks, 0 0",
+                 "800, as a cluster cudaErrorInvalidClusterSize"),
+                ("12.0", "12.0: 170 multiprocessors, 101376 bytes, 24 blocks, 1 1", "1200, as a cluster cudaSuccess")]:
+            options = ["--capability", capability] if capability else []
+            out, err = self.record(program("capability"), trace="trace-%s" % capability, options=options)
+            self.assertEqual((out.decode(), complaints(err)), ("%s\ncode for %s\n" % (says, code), []))
+        self.refused("record", "--capability", "9.9", "--", program("capability"), says=["9.9", "8.0, 8.6", "or 12.0"])
+
+    def test_capability_of_its_code(self):
+        """Whose PTX is for newer GPUs only is told how it runs, and replays as the device that it ran on."""
+        _, err = self.record(program("capability_120"), status=1)
+        said = [line for line in complaints(err) if "no PTX" in line]
+        self.assertEqual(len(said), 1, err)
+        self.assertIn("(it holds PTX for sm_120, machine code for sm_80): record it with --capability 12.0", said[0])
+        self.record(program("capability_120"), trace="newer", options=["--capability", "12.0"])
+        status, out, err = self.deadheat("replay", "newer", "--json", "-", "-o", "witnesses")
+        self.assertEqual(status, 1, err)
+        races = json.loads(out)["races"]
+        self.assertEqual({race["verdict"] for race in races}, {"harmful"}, races)
+        example = races[0]["differences"][0]["example"]
+        # One after the other, in either order; or one did not see the other.
+        self.assertLessEqual({example["a"], example["b"]}, {170 * 4, 170 * 5, 170, 170 * 2}, races[0])
+        status, out, err = self.deadheat("replay", "--witness", races[0]["witness"])
+        self.assertEqual(status, 1, err)
+        self.assertIn(b"the same bits", out)
 
     def test_shell_script(self):
         self.write("script", "#!/bin/sh\necho before\n%s 3\necho after $?\nexit 5\n" % program("ends"), 0o755)

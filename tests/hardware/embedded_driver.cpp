@@ -98,11 +98,11 @@ EXPORT CUresult cuDeviceGet(CUdevice* device, int) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetName(char* name, int size, CUdevice) {
-  std::strncpy(name, device_here().profile().name.c_str(), std::size_t(size));
+  std::strncpy(name, device_here().profile().name().c_str(), std::size_t(size));
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  const device::Profile& profile = device_here().profile();
+  const Profile& profile = device_here().profile();
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = int(profile.multiprocessors); return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:

@@ -52,7 +52,7 @@ DEADHEAT_DRIVER(cuDeviceGet, initialized, (CUdevice * device, int ordinal), (dev
 DEADHEAT_DRIVER(cuDeviceGetName, initialized, (char* name, int length, CUdevice device), (name, length, device)) {
   if (!name || length <= 0) return cudaErrorInvalidValue;
   if (device != 0) return cudaErrorInvalidDevice;
-  const std::string& whole = call.device().profile().name;
+  const std::string whole = call.device().profile().name();
   const std::size_t bytes = std::min(whole.size(), std::size_t(length) - 1);
   std::memcpy(name, whole.data(), bytes);
   name[bytes] = 0;

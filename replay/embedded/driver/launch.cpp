@@ -114,7 +114,7 @@ cudaError_t best_block(Call& call, int* grid, int* threads, CUfunction function,
   Kernel kernel;
   const cudaError_t status = find_kernel(call, function, &kernel);
   if (status != cudaSuccess) return status;
-  const deadheat::device::Profile& profile = call.device().profile();
+  const deadheat::Profile& profile = call.device().profile();
   int most = std::min(int(kernel.info->max_threads), most_threads), best = 0;
   if (limit > 0) most = std::min(most, limit);
   *grid = *threads = 0;
