@@ -7,6 +7,7 @@
 // Thread-safety: plain values and pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -27,6 +28,15 @@ struct Profile {
   std::uint64_t memory_bytes = std::uint64_t(16) << 30;
 
   bool has_clusters() const { return compute_major >= 9; }
+  // Bytes of shared memory that the system takes of each block.
+  std::uint32_t reserved_shared() const { return compute_major >= 8 ? 1024 : 0; }
+  // How many blocks fit on a multiprocessor at a time; shared: bytes that each has.
+  std::uint64_t blocks_at_once(std::uint64_t threads, std::uint64_t shared) const {
+    const std::uint64_t of_whole_warps = (std::max<std::uint64_t>(threads, 1) + 31) / 32 * 32;
+    const std::uint64_t each = std::max<std::uint64_t>(shared + reserved_shared(), 1);
+    return std::min({std::uint64_t(max_blocks_per_multiprocessor), max_threads_per_multiprocessor / of_whole_warps,
+                     shared_per_multiprocessor / each});
+  }
   std::string capability() const { return capability_text(compute_major, compute_minor); }
   std::string name() const {
     return "deadheat embedded (sm_" + std::to_string(compute_major) + std::to_string(compute_minor) + ")";

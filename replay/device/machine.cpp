@@ -94,13 +94,7 @@ Machine::~Machine() {
 }
 
 std::uint32_t Machine::residency(std::uint32_t threads, std::uint32_t shared_bytes) const {
-  const Profile& p = *options_.profile;
-  const std::uint32_t whole_warps = std::uint32_t(round_up(std::max(threads, 1u), warp_lanes));
-  std::uint64_t a_multiprocessor =
-      std::min<std::uint64_t>(p.max_blocks_per_multiprocessor, p.max_threads_per_multiprocessor / whole_warps);
-  // Each block also takes 1 KiB of shared memory for the system (CUDA C++ Programming Guide, compute capability 9.0).
-  a_multiprocessor = std::min<std::uint64_t>(a_multiprocessor, p.shared_per_multiprocessor / (shared_bytes + 1024));
-  return std::uint32_t(a_multiprocessor * p.multiprocessors);
+  return std::uint32_t(options_.profile->blocks_at_once(threads, shared_bytes) * options_.profile->multiprocessors);
 }
 
 Launch* Machine::begin(LaunchRequest request) {

@@ -144,7 +144,7 @@ DEADHEAT_API(cudaOccupancyAvailableDynamicSMemPerBlock, device,
   if (unsigned(blocks) > blocks_per_multiprocessor(profile, kernel, unsigned(threads), 0)) {
     return cudaErrorInvalidValue;
   }
-  const std::uint64_t taken = kernel.info->static_shared + 1024,
+  const std::uint64_t taken = kernel.info->static_shared + profile.reserved_shared(),
                       each = profile.shared_per_multiprocessor / unsigned(blocks);
   const std::uint64_t most = dynamic_shared_limit(profile, kernel);
   *bytes = each <= taken ? 0 : std::min(each - taken, most);

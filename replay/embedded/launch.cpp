@@ -39,14 +39,10 @@ cudaError_t find_kernel(Call& call, const void* function, Kernel* kernel) {
 
 std::uint32_t blocks_per_multiprocessor(const Profile& profile, const Kernel& kernel, std::uint32_t threads,
                                         std::uint64_t dynamic_shared) {
-  constexpr std::uint64_t system_shared = 1024; // a block, for the system (Programming Guide, compute capability 9.0)
   const std::uint64_t shared = kernel.info->static_shared + dynamic_shared;
   if (threads == 0 || threads > kernel.info->max_threads) return 0;
   if (dynamic_shared > dynamic_shared_limit(profile, kernel) || shared > profile.shared_per_block_optin) return 0;
-  const std::uint64_t warps = (threads + 31) / 32;
-  return std::uint32_t(std::min<std::uint64_t>({profile.max_blocks_per_multiprocessor,
-                                                profile.max_threads_per_multiprocessor / (warps * 32),
-                                                profile.shared_per_multiprocessor / (shared + system_shared)}));
+  return std::uint32_t(profile.blocks_at_once(threads, shared));
 }
 
 std::uint64_t dynamic_shared_limit(const Profile& profile, const Kernel& kernel) {

@@ -14,6 +14,13 @@ __global__ void take_turns(unsigned* words) {
 #endif
 }
 
+__global__ void fill_shared(unsigned* word, unsigned count) {
+  extern __shared__ unsigned shared[];
+  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) shared[i] = i;
+  __syncthreads();
+  if (threadIdx.x == 0 && blockIdx.x == 0) *word = shared[count - 1];
+}
+
 int main() {
   int value[4] = {};
   const cudaDeviceAttr asked[] = {cudaDevAttrMultiProcessorCount, cudaDevAttrMaxSharedMemoryPerBlockOptin,
@@ -46,6 +53,15 @@ int main() {
     std::printf("%s\n", cudaGetErrorName(status));
     return 1;
   }
+  // A block may have all that there is.
+  const int most = value[1];
+  int blocks = 0;
+  cudaFuncSetAttribute(fill_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fill_shared, 256, most);
+  fill_shared<<<3, 256, most>>>(words, most / 4);
+  unsigned last = 0;
+  cudaMemcpy(&last, words, sizeof last, cudaMemcpyDeviceToHost);
+  std::printf("%d block: %s, %u\n", blocks, cudaGetErrorName(cudaGetLastError()), last * 4 + 4);
   std::printf("code for %u, as a cluster %s\n", host[1], cudaGetErrorName(together));
   return 0;
 }

@@ -60,14 +60,19 @@ class Record(Case):
 
     def test_capability(self):
         """The embedded device is a GPU of the capability that was asked for, and runs the code for it."""
-        for capability, says, code in [
-                (None, "9.0: 132 multiprocessors, 232448 bytes, 32 blocks, 1 1", "800, as a cluster cudaSuccess"),
-                ("8.0", "8.0: 108 multiprocessors, 166912 bytes, 32 blocks, 0 0",
+        for capability, says, shared, code in [
+                (None, "9.0: 132 multiprocessors, %d bytes, 32 blocks, 1 1", 232448, "800, as a cluster cudaSuccess"),
+                ("7.5", "7.5: 40 multiprocessors, %d bytes, 16 blocks, 0 0", 65536,
+                 "750, as a cluster cudaErrorInvalidClusterSize"),
+                ("8.0", "8.0: 108 multiprocessors, %d bytes, 32 blocks, 0 0", 166912,
                  "800, as a cluster cudaErrorInvalidClusterSize"),
-                ("12.0", "12.0: 170 multiprocessors, 101376 bytes, 24 blocks, 1 1", "1200, as a cluster cudaSuccess")]:
+                ("12.0", "12.0: 170 multiprocessors, %d bytes, 24 blocks, 1 1", 101376,
+                 "1200, as a cluster cudaSuccess")]:
             options = ["--capability", capability] if capability else []
             out, err = self.record(program("capability"), trace="trace-%s" % capability, options=options)
-            self.assertEqual((out.decode(), complaints(err)), ("%s\ncode for %s\n" % (says, code), []))
+            full = "1 block: cudaSuccess, %d" % shared
+            self.assertEqual(out.decode().splitlines(), [says % shared, full, "code for " + code])
+            self.assertEqual(complaints(err), [])
         self.refused("record", "--capability", "9.9", "--", program("capability"), says=["9.9", "8.0, 8.6", "or 12.0"])
 
     def test_capability_of_its_code(self):
