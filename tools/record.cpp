@@ -176,6 +176,9 @@ Expected<int> run(const std::string& file, const Arguments& command, bool standa
 } // namespace
 
 po::options_description record_options(RecordOptions& options) {
+  const std::string capabilities =
+      "compute capability that the embedded device says it has, where code is for others than 9.0: " +
+      known_capabilities();
   po::options_description description("Recording");
   description.add_options()("output,o", po::value(&options.output), "trace directory (default: run.deadheat)")(
       "device", po::value(&options.device)->default_value("auto"), "auto, gpu or embedded")(
@@ -197,12 +200,8 @@ po::options_description record_options(RecordOptions& options) {
       "no-host-writes", po::bool_switch()->notifier([&options](bool none) { options.host_writes = !none; }),
       "do not look for what the host writes into page-locked memory while a copy may still read it (GPU)")(
       "seed", po::value(&options.seed)->default_value(1), "seed of the embedded device's choices")(
-      "capability", po::value(&options.capability),
-      ("compute capability that the embedded device says it has, for programs and libraries with code for others than "
-       "9.0: " +
-       known_capabilities())
-          .c_str())("leak-check", po::bool_switch(&options.leak_check),
-                    "report memory that is never freed (embedded device)");
+      "capability", po::value(&options.capability), capabilities.c_str())(
+      "leak-check", po::bool_switch(&options.leak_check), "report memory that is never freed (embedded device)");
   return description;
 }
 

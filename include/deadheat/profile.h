@@ -37,10 +37,9 @@ struct Profile {
     return std::min({std::uint64_t(max_blocks_per_multiprocessor), max_threads_per_multiprocessor / of_whole_warps,
                      shared_per_multiprocessor / each});
   }
+  std::uint32_t architecture() const { return compute_major * 10 + compute_minor; } // 90
   std::string capability() const { return capability_text(compute_major, compute_minor); }
-  std::string name() const {
-    return "deadheat embedded (sm_" + std::to_string(compute_major) + std::to_string(compute_minor) + ")";
-  }
+  std::string name() const { return "deadheat embedded (sm_" + std::to_string(architecture()) + ")"; }
 };
 
 inline constexpr Profile profiles[] = {
@@ -57,12 +56,6 @@ inline constexpr Profile profiles[] = {
 inline std::optional<Profile> profile_of(std::string_view capability) {
   for (const Profile& profile : profiles)
     if (profile.capability() == capability) return profile;
-  return std::nullopt;
-}
-// Of the first such capability that runs PTX for that architecture (86).
-inline std::optional<Profile> profile_for(std::uint32_t architecture) {
-  for (const Profile& profile : profiles)
-    if (profile.compute_major * 10 + profile.compute_minor >= architecture) return profile;
   return std::nullopt;
 }
 inline std::string known_capabilities() { // "7.5, 8.0 or 8.6"

@@ -19,7 +19,7 @@ DEADHEAT_API(cudaFuncGetAttributes, device, (cudaFuncAttributes * attributes, co
   attributes->localSizeBytes = kernel.info->local_bytes;
   attributes->maxThreadsPerBlock = int(kernel.info->max_threads);
   attributes->numRegs = 32; // nobody allocates registers here: what most kernels have
-  attributes->binaryVersion = int(call.device().profile().compute_major * 10 + call.device().profile().compute_minor);
+  attributes->binaryVersion = int(call.device().profile().architecture());
   attributes->ptxVersion = attributes->binaryVersion;
   // That of the PTX, which may be older: CUB looks up what it compiled for it.
   const std::string& target = call.device().module(kernel.function->binary->module)->ptx().target; // "sm_75"

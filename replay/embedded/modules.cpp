@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -54,13 +53,8 @@ std::string architectures(const std::vector<ptx::FatbinEntry>& entries) {
 
 // How to run it all the same: with the first device that takes some of its PTX, else with other code.
 std::string way_out(const std::vector<ptx::FatbinEntry>& entries) {
-  std::uint32_t first = ~0u;
-  for (const ptx::FatbinEntry& entry : entries) {
-    const bool for_all = !(entry.flags & (ptx::FatbinEntry::arch_specific | ptx::FatbinEntry::family_specific));
-    if (entry.kind == ptx::FatbinEntry::Kind::ptx && for_all) first = std::min(first, entry.architecture);
-  }
-  if (const std::optional<Profile> profile = profile_for(first))
-    return "record it with --capability " + profile->capability();
+  for (const Profile& profile : profiles)
+    if (choose_image(entries, profile.architecture())) return "record it with --capability " + profile.capability();
   return "build it with NVCC_APPEND_FLAGS='-gencode arch=compute_90,code=compute_90 -lineinfo'";
 }
 
@@ -195,7 +189,7 @@ Expected<std::string> text_of(FatBinary& binary, const Profile& profile) {
   std::vector<ptx::FatbinEntry> all;
   for (const std::vector<ptx::FatbinEntry>& part : *parts) {
     all.insert(all.end(), part.begin(), part.end());
-    const ptx::FatbinEntry* image = choose_image(part, profile.compute_major * 10 + profile.compute_minor);
+    const ptx::FatbinEntry* image = choose_image(part, profile.architecture());
     if (!image) continue;
     Expected<std::string> text = ptx::unpack(*image, binary.origin);
     if (!text) return text;
