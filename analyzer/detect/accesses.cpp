@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "analyzer/detect/detector.h"
+#include "analyzer/detect/lanes_ahead.h"
 #include "analyzer/detect/strong_elements.h"
 #include "deadheat/address.h"
 #include "deadheat/lanes.h"
@@ -21,17 +22,9 @@ using order::ThreadKey;
 void nearer(const void* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
-void nearer(const Batch& batch, const std::vector<WeakAccess>& accesses, std::size_t number, std::size_t row_ahead) {
-  const std::size_t access_ahead = row_ahead + 8;
-  if (number + access_ahead < accesses.size()) nearer(&accesses[number + access_ahead], sizeof(WeakAccess));
-  if (number + row_ahead >= accesses.size() || accesses[number + row_ahead].affine) return;
-  nearer(&batch.addresses[accesses[number + row_ahead].addresses], sizeof batch.addresses[0]);
-}
-void begin_nearer(const Batch& batch, const std::vector<WeakAccess>& accesses, std::size_t row_ahead) {
-  nearer(accesses.data(), std::min(accesses.size(), row_ahead + 8) * sizeof(WeakAccess));
-  for (std::size_t i = 0; i < std::min(accesses.size(), row_ahead); ++i) {
-    if (!accesses[i].affine) nearer(&batch.addresses[accesses[i].addresses], sizeof batch.addresses[0]);
-  }
+constexpr std::size_t accesses_ahead = 16; // of the one that is looked at
+void nearer(const std::vector<WeakAccess>& accesses, std::size_t number) {
+  if (number + accesses_ahead < accesses.size()) nearer(&accesses[number + accesses_ahead], sizeof(WeakAccess));
 }
 void nearer(const Batch& batch, std::size_t common) {
   if (common >= batch.common.size() || batch.common[common].what != Batch::What::strong) return;
@@ -58,28 +51,20 @@ void Detector::play(const Batch& batch) {
   const order::Stamp base = now_;
   const std::vector<WeakAccess>& weak_accesses = batch.weak[worker_];
   auto next = weak_accesses.begin();
-  std::array<std::uint32_t, Filter::slots> left; // of accesses that were brought nearer, by slot: lanes
-  left.fill(~0u);
-  filter_.forget_brought();
-  bring_bytes_.fill(0);
-  const unsigned steps = pass_ == Pass::filter && !batch.addresses.empty() ? Filter::look_ahead : 0;
+  const bool any_lanes = pass_ == Pass::filter && batch.lanes[worker_].count() != 0;
+  const auto width = [&](const WeakAccess& access) -> std::uint32_t {
+    const PlaceId place = access.space == Space::global ? sides_.site(access.module, access.site) : 0;
+    return place ? lane_bytes(*sides_.place(place).site) : 0;
+  };
+  LanesAhead ahead(filter_, weak_accesses, batch.lanes[worker_], width);
   trace::Record scratch;
-  const std::size_t row_ahead = step_accesses_ * Filter::look_ahead + 4;
-  begin_nearer(batch, weak_accesses, row_ahead);
+  nearer(weak_accesses.data(), std::min(weak_accesses.size(), accesses_ahead) * sizeof(WeakAccess));
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
-      const std::size_t number = std::size_t(next - weak_accesses.begin());
-      nearer(batch, weak_accesses, number, row_ahead);
-      for (unsigned step = 0; step < steps; ++step) {
-        const std::size_t soon = number + step_accesses_ * (Filter::look_ahead - step);
-        if (soon >= weak_accesses.size()) continue;
-        const WeakAccess& access = weak_accesses[soon];
-        std::uint32_t& lanes = left[soon % Filter::slots];
-        if (step && !(lanes & access.mask)) continue;
-        lanes = bring(batch, access, soon % Filter::slots, step ? lanes & access.mask : access.mask, step);
-      }
+      nearer(weak_accesses, std::size_t(next - weak_accesses.begin()));
+      if (any_lanes && !next->affine) ahead.before(next->lanes);
       now_ = base + next->stamp;
-      weak(batch, *next, number % Filter::slots);
+      weak(batch, *next);
     }
   };
   for (const Batch::Common& entry : batch.common) {
@@ -117,17 +102,6 @@ void Detector::play(const Batch& batch) {
   }
 }
 
-std::uint32_t Detector::bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask,
-                              unsigned step) {
-  if (!mask || access.affine || access.space != Space::global) return 0;
-  if (step == 0 || !bring_bytes_[slot]) { // the first of a batch begin with a later step
-    const PlaceId place = sides_.site(access.module, access.site);
-    if (!place) return 0;
-    bring_bytes_[slot] = lane_bytes(*sides_.place(place).site);
-  }
-  return filter_.bring(slot, mask, bring_bytes_[slot], batch.addresses[access.addresses].data(), step);
-}
-
 // Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.
 void Detector::shed() {
   while (bytes() > memory_limit_ && active_.count() > 1) {
@@ -145,7 +119,7 @@ void Detector::shed() {
   full_ = bytes() > memory_limit_;
 }
 
-void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot) {
+void Detector::weak(const Batch& batch, const WeakAccess& access) {
   const bool in_shared = access.space == Space::shared;
   const OperationIndex operation = operation_of(access.launch);
   const PlaceId place = sides_.site(access.module, access.site);
@@ -161,18 +135,17 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
   const std::uint64_t memory = in_shared ? shared_memory(operation, access.block, access.rank) : 0;
   if (in_shared && !memory) return count_unknown();
   if (!access.mask) return; // no lane is this worker's: it was to count
-  std::uint64_t strided[32];
-  const std::uint64_t* address = strided;
-  if (!access.affine) {
-    address = batch.addresses[access.addresses].data();
-  } else {
-    fill_strided(strided, access.base - std::uint64_t(std::int64_t(access.stride)) * first, access.stride);
-  }
+  const std::uint64_t* const packed = batch.lanes[worker_].data() + access.lanes;
+  std::uint64_t address[32]; // of each lane
+  if (access.affine)
+    fill_strided(address, access.base - std::uint64_t(std::int64_t(access.stride)) * first, access.stride);
+  const bool by_lane = access.affine || (pass_ == Pass::filter && !full_ && !is_strong(site.ordering));
+  if (!by_lane) each_lane(access.mask, [&, at = packed](unsigned lane) mutable { address[lane] = *at++; });
   const std::uint32_t* digest = batch.digests[access.digests].data();
 
   if (is_strong(site.ordering)) {
     strays_ |= !everything_to_all_;
-    StrongAccesses all{warp, access.module, access.site, access.space, 0, 0, 0};
+    StrongAccesses all{warp, access.site, access.module, access.space, 0, 0, 0};
     StrongLane lanes[32];
     each_lane(access.mask, [&](unsigned lane) {
       const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
@@ -194,8 +167,8 @@ void Detector::weak(const Batch& batch, const WeakAccess& access, unsigned slot)
     as_warp.lane0 = key_of(operation, warp, 0);
     as_warp.mask = access.mask;
     as_warp.bytes = lane_bytes(site);
-    as_warp.address = address;
-    as_warp.slot = slot;
+    as_warp.address = access.affine ? address : packed;
+    if (!access.affine) as_warp.brought = access.lanes;
     as_warp.affine = access.affine;
     as_warp.stride = access.stride;
     as_warp.write = site.access != AccessKind::read;

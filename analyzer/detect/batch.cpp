@@ -38,15 +38,11 @@ constexpr auto take_table(std::index_sequence<index...>) {
   return std::array{&take_small<index>...};
 }
 
-// Does a lane's access end in the page where it begins, however wide it is?
-bool ends_in_page(std::uint64_t address) { return address % page_bytes + most_lane_bytes <= page_bytes; }
-
 } // namespace
 
 // Of each of 32 lanes, a worker whose memory it touches: a byte each.
 class Batcher::Owners {
  public:
-  static constexpr std::uint8_t nobody = 0xFF;
   explicit Owners(const OwnerBytes& bytes, std::uint8_t bits = 0xFF)
       : low_(_mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data())), _mm_set1_epi8(char(bits)))),
         high_(_mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data() + 16)),
@@ -61,18 +57,24 @@ class Batcher::Owners {
   __m128i low_, high_;
 };
 
+void LaneList::add(const std::uint64_t* addresses, std::uint32_t mask) {
+  if (room_.size() < count_ + 32) room_.resize(std::max<std::size_t>(2 * room_.size(), 4096));
+  count_ += pack_lanes(addresses, mask, room_.data() + count_);
+}
+
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
                         strong_masks.capacity() * sizeof(std::uint32_t) + strong_lanes.capacity() * sizeof(StrongLane) +
                         strong_values.capacity() * sizeof(StrongValues) + small.capacity() * 8 +
-                        large.capacity() * sizeof(trace::Record) + addresses.capacity() * 256 +
-                        digests.capacity() * 128;
+                        large.capacity() * sizeof(trace::Record) + digests.capacity() * 128;
   for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
+  for (const LaneList& list : lanes) count += list.bytes();
   return count;
 }
 
 void Batch::clear() {
   for (auto& list : weak) list.clear();
+  for (LaneList& list : lanes) list.clear();
   common.clear();
   strong.clear();
   strong_masks.clear();
@@ -80,7 +82,6 @@ void Batch::clear() {
   strong_values.clear();
   small.clear();
   large.clear();
-  addresses.clear();
   digests.resize(1);
   stamps = accesses = filled = 0;
   last = false;
@@ -103,6 +104,7 @@ Batcher::Batcher(const Routing& routing, Batch& batch, Full full) : routing_(rou
 void Batcher::begin(Batch& batch) {
   batch_ = &batch;
   batch.weak.resize(routing_.workers);
+  batch.lanes.resize(routing_.workers);
 }
 
 // May the access touch a suspect word? Space::shared needs the launch's operation.
@@ -184,24 +186,19 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   weak.mask = view.mask;
   weak.launch = view.warp.launch;
   weak.block = view.warp.block;
-  weak.module = view.module;
   weak.site = view.site;
+  weak.module = view.module;
   weak.warp = std::uint8_t(view.warp.warp & 31);
   weak.space = view.space;
   weak.rank = rank;
   weak.affine = view.affine && view.stride == std::int32_t(view.stride);
   weak.stride = std::int32_t(weak.affine ? view.stride : 0);
-  if (!weak.affine) {
-    weak.addresses = std::uint32_t(batch_->addresses.size());
-    std::memcpy(batch_->addresses.emplace_back().data(), view.address, 256);
-    batch_->filled += 256;
-  }
   if (routing_.suspects && view.digest) {
     weak.digests = std::uint32_t(batch_->digests.size());
     std::memcpy(batch_->digests.emplace_back().data(), view.digest, 128);
     batch_->filled += 128;
   }
-  if (routing_.workers == 1) return weak_to(0, weak);
+  if (routing_.workers == 1) return weak.affine ? weak_to(0, weak) : lanes_to(0, weak, view.address, view.mask);
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
   const std::uint64_t first_page = weak.base / page_bytes;
@@ -227,78 +224,104 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
     return weak_lanes(view, weak, memory, to);
   }
   if (routing_.workers < 64) to &= (1ull << routing_.workers) - 1;
-  for (; to; to &= to - 1) weak_to(unsigned(std::countr_zero(to)), weak);
+  for (; to; to &= to - 1) {
+    const auto worker = unsigned(std::countr_zero(to));
+    weak.affine ? weak_to(worker, weak) : lanes_to(worker, weak, view.address, view.mask);
+  }
 }
 
-Batcher::Owners Batcher::owners_of(const PartBytes& parts) const {
-  if (std::has_single_bit(routing_.workers)) return Owners(parts, std::uint8_t(routing_.workers - 1));
+void Batcher::lanes_to(unsigned worker, WeakAccess& weak, const std::uint64_t* addresses, std::uint32_t mask) {
+  LaneList& lanes = batch_->lanes[worker];
+  weak.mask = mask;
+  weak.lanes = lanes.count();
+  lanes.add(addresses, mask);
+  batch_->filled += (lanes.count() - weak.lanes) * sizeof(std::uint64_t);
+  weak_to(worker, weak);
+}
+
+Batcher::Owners Batcher::owners_of(const LaneParts& parts) const {
+  if (std::has_single_bit(routing_.workers)) return Owners(parts.begin, std::uint8_t(routing_.workers - 1));
   OwnerBytes owners;
-  for (unsigned lane = 0; lane < 32; ++lane) owners[lane] = workers_[parts[lane]];
+  for (unsigned lane = 0; lane < 32; ++lane) owners[lane] = workers_[parts.begin[lane]];
   return Owners(owners);
 }
 
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
 // Of all 32 lanes, and without a branch for each: which of two workers has a lane's page is as good as random.
-void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to) {
-  constexpr std::uint64_t last = most_lane_bytes - 1; // byte that a lane's access may touch
-  const auto both = [](std::uint64_t value) { return _mm_set1_epi64x(static_cast<long long>(value)); };
-  __m128i any = _mm_setzero_si128(), ends = any; // bits of their addresses, and of where in their pages they may end
-  for (unsigned lane = 0; lane < 32; lane += 2) {
-    const __m128i address = _mm_loadu_si128(reinterpret_cast<const __m128i*>(view.address + lane));
-    any = _mm_or_si128(any, address);
-    ends = _mm_or_si128(ends, _mm_add_epi64(_mm_and_si128(address, both(page_bytes - 1)), both(last)));
-  }
-  const auto bits = [](__m128i two) {
-    return std::uint64_t(_mm_cvtsi128_si64(_mm_or_si128(two, _mm_unpackhi_epi64(two, two))));
-  };
+void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t memory, std::uint64_t to) {
+  const LaneParts parts = lane_parts(memory, view.address, most_lane_bytes);
   std::uint32_t lanes = view.mask; // that have an address
-  if (bits(any) >= address_limit) [[unlikely]]
+  if (!parts.limited) [[unlikely]]
     each_lane(view.mask,
               [&](unsigned lane) { lanes &= ~(std::uint32_t(view.address[lane] >= address_limit) << lane); });
-  const Owners begin = owners_of(partitions_of(memory, view.address));
-  const Owners end = bits(ends) < page_bytes ? begin : owners_of(partitions_of(memory, view.address, last));
+  const Owners owners = owners_of(parts);
+  std::array<std::uint32_t, most_workers> of_worker;
+  for (unsigned worker = 0; worker < routing_.workers; ++worker) of_worker[worker] = owners.lanes(worker);
+  each_lane(parts.beyond & lanes, [&](unsigned lane) {
+    of_worker[worker_of(memory, (view.address[lane] + most_lane_bytes - 1) / page_bytes)] |= 1u << lane;
+  });
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
-    weak.mask = (begin.lanes(worker) | end.lanes(worker)) & lanes;
-    if (weak.mask || (to >> worker & 1)) weak_to(worker, weak);
+    const std::uint32_t mine = of_worker[worker] & lanes;
+    if (mine || (to >> worker & 1)) lanes_to(worker, weak, view.address, mine);
   }
 }
 
 void Batcher::strong(const trace::AccessView& view) {
-  StrongAccesses all;
-  all.warp = view.warp;
-  all.module = view.module;
-  all.site = view.site;
-  all.space = view.space;
-  all.first = std::uint32_t(batch_->strong_lanes.size());
+  const auto count = unsigned(std::popcount(view.mask));
+  const std::size_t first = batch_->strong_lanes.size();
+  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   std::array<std::uint8_t, 32> order;
   bool sorted = true;
-  for (std::uint32_t rest = view.mask; rest; rest &= rest - 1) {
-    const auto lane = std::uint8_t(std::countr_zero(rest));
-    sorted = sorted && (!all.count || view.order_first[order[all.count - 1]] <= view.order_first[lane]);
-    order[all.count++] = lane;
+  if (view.mask == ~0u) {
+    for (unsigned lane = 1; lane < 32; ++lane) sorted &= view.order_first[lane - 1] <= view.order_first[lane];
   }
-  if (!sorted) {
-    std::stable_sort(order.begin(), order.begin() + all.count,
-                     [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; });
+  const bool in_place = view.mask == ~0u && sorted; // lane i is the i-th
+  if (!in_place) {
+    unsigned at = 0;
+    each_lane(view.mask, [&](unsigned lane) { order[at++] = std::uint8_t(lane); });
+    const auto earlier = [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; };
+    if (!std::is_sorted(order.begin(), order.begin() + count, earlier))
+      std::stable_sort(order.begin(), order.begin() + count, earlier);
   }
-  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
-  OwnerBytes owners;
-  owners.fill(Owners::nobody);
-  std::array<StrongLane, 32> lanes;
-  std::array<StrongValues, 32> values;
-  for (unsigned i = 0; i < all.count; ++i) {
-    const unsigned lane = order[i];
-    const std::uint64_t address = view.address[lane];
-    owners[i] = worker_of(memory, address / page_bytes);
-    all.everybodys |= std::uint32_t(!ends_in_page(address) || (memory && address >> cluster_shift)) << i;
-    lanes[i] = {address, view.digest ? view.digest[lane] : 0, std::uint8_t(lane), (view.wrote >> lane & 1) != 0};
-    values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
+  batch_->strong_lanes.resize(first + count);
+  batch_->strong_values.resize(first + count);
+  StrongLane* const lanes = &batch_->strong_lanes[first];
+  StrongValues* const values = &batch_->strong_values[first];
+  const auto fill = [&](auto&& lane_of) {
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned lane = lane_of(i);
+      lanes[i] = {view.address[lane], view.digest ? view.digest[lane] : 0, std::uint8_t(lane),
+                  (view.wrote >> lane & 1) != 0};
+      values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
+    }
+  };
+  in_place ? fill([](unsigned i) { return i; }) : fill([&](unsigned i) { return order[i]; });
+
+  const LaneParts parts = lane_parts(memory, view.address, most_lane_bytes);
+  std::uint32_t everybodys = parts.beyond & view.mask; // by lane
+  if (memory) {
+    each_lane(view.mask,
+              [&](unsigned lane) { everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane; });
   }
-  batch_->strong_lanes.insert(batch_->strong_lanes.end(), lanes.begin(), lanes.begin() + all.count);
-  batch_->strong_values.insert(batch_->strong_values.end(), values.begin(), values.begin() + all.count);
+  const auto in_order = [&](std::uint32_t lanes_of) {
+    if (in_place) return lanes_of;
+    std::uint32_t places = 0;
+    for (unsigned i = 0; i < count; ++i) places |= (lanes_of >> order[i] & 1) << i;
+    return places;
+  };
+  StrongAccesses all;
+  all.warp = view.warp;
+  all.site = view.site;
+  all.module = view.module;
+  all.space = view.space;
+  all.first = std::uint32_t(first);
+  all.count = count;
+  all.everybodys = in_order(everybodys);
   batch_->strong.push_back(all);
+  if (routing_.workers == 1) return batch_->strong_masks.push_back(in_order(view.mask));
+  const Owners owners = owners_of(parts);
   for (unsigned worker = 0; worker < routing_.workers; ++worker)
-    batch_->strong_masks.push_back(Owners(owners).lanes(worker) | all.everybodys);
+    batch_->strong_masks.push_back(in_order((owners.lanes(worker) | everybodys) & view.mask));
 }
 
 std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,

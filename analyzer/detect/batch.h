@@ -22,16 +22,19 @@
 namespace deadheat::detect {
 
 inline constexpr unsigned access_stamps = 32; // that an access takes
+inline constexpr unsigned most_workers = 64;
 // Bytes that one lane's access has at most; what a damaged trace says beyond is cut.
 inline constexpr std::uint64_t most_lane_bytes = 64;
 
 // A weak access of a warp (or a strong one whose values are not known).
 struct WeakAccess {
   std::uint64_t base = 0; // address of the lowest lane of all
-  // mask: the lanes to look at; of what is not affine, those that touch the worker's memory, perhaps none.
-  std::uint32_t stamp = 0, mask = 0, launch = 0, block = 0, module = 0, site = 0;
-  std::int32_t stride = 0;                    // where `affine`
-  std::uint32_t addresses = 0, digests = 0;   // rows; digests 0: none are kept
+  // mask: the lanes to look at; of what is not affine, those that touch the worker's memory, perhaps none. module and
+  // site: as AccessView has them they would be read at once, which waits for whatever was stored before them.
+  std::uint32_t stamp = 0, mask = 0, launch = 0, block = 0, site = 0, module = 0;
+  std::int32_t stride = 0; // where `affine`
+  std::uint32_t lanes = 0; // of what is not affine: the number of the first lane of `mask` in its LaneList
+  std::uint32_t digests = 0; // row; 0: none are kept
   std::uint8_t warp = 0;
   Space space = Space::global;
   bool affine = false;
@@ -54,10 +57,24 @@ static_assert(sizeof(StrongValues) == 32);
 
 struct StrongAccesses { // of a warp, one lane after another, in the order in which they reached the location
   trace::Warp warp;
-  std::uint32_t module = 0, site = 0;
+  std::uint32_t site = 0, module = 0; // not as AccessView has them, as above
   Space space = Space::global;
   std::uint32_t first = 0, count = 0; // in Batch::strong_lanes and strong_values
   std::uint32_t everybodys = 0; // which of them touch several parts of memory, or another block's of the cluster
+};
+
+// Addresses of lanes that lie anyhow: of one access after another, of the lanes that one worker looks at.
+class LaneList {
+ public:
+  std::uint32_t count() const { return count_; }
+  const std::uint64_t* data() const { return room_.data(); }
+  std::uint64_t bytes() const { return room_.capacity() * sizeof(std::uint64_t); }
+  void clear() { count_ = 0; }
+  void add(const std::uint64_t* addresses, std::uint32_t mask); // of 32 lanes
+
+ private:
+  std::vector<std::uint64_t> room_; // for 32 more
+  std::uint32_t count_ = 0;
 };
 
 struct Batch {
@@ -72,6 +89,7 @@ struct Batch {
   };
   static constexpr std::uint8_t anybody = 0xFF; // of several workers, or it was not found out
   std::vector<std::vector<WeakAccess>> weak; // by worker
+  std::vector<LaneList> lanes; // the same
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
   std::vector<std::uint32_t> strong_masks; // of each of them, by worker: which of its lanes touch the worker's memory
@@ -79,7 +97,6 @@ struct Batch {
   std::vector<StrongValues> strong_values; // of each of them
   std::vector<std::uint64_t> small; // records that are plain bytes, one after another; packed where they have lanes
   std::vector<trace::Record> large; // the others
-  std::vector<std::array<std::uint64_t, 32>> addresses;
   std::vector<std::array<std::uint32_t, 32>> digests{1};
   std::uint64_t stamps = 0, accesses = 0;
   std::uint64_t filled = 0; // bytes, about
@@ -118,10 +135,10 @@ class Batcher final : public trace::RecordVisitor {
  private:
   void weak(const trace::AccessView& view, std::uint32_t stamp);
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
-  void weak_lanes(const trace::AccessView& view, WeakAccess weak, std::uint64_t memory, std::uint64_t to);
+  void weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t memory, std::uint64_t to);
   class Owners;
   using OwnerBytes = std::array<std::uint8_t, 32>;
-  Owners owners_of(const PartBytes& parts) const;
+  Owners owners_of(const LaneParts& parts) const;
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
@@ -129,6 +146,7 @@ class Batcher final : public trace::RecordVisitor {
     batch_->weak[worker].push_back(weak);
     batch_->filled += sizeof weak;
   }
+  void lanes_to(unsigned worker, WeakAccess& weak, const std::uint64_t* addresses, std::uint32_t mask);
   void common(Batch::Common entry, std::uint64_t bytes) {
     batch_->common.push_back(entry);
     batch_->filled += sizeof entry + bytes;

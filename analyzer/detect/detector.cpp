@@ -30,7 +30,6 @@ bool blocks_have_names(const Dim3& grid) {
 Detector::Detector(Suspects& suspects, const Setup& setup)
     : pass_(setup.pass),
       worker_(setup.worker),
-      step_accesses_(std::min((Filter::slots - 1) / Filter::look_ahead, setup.workers)),
       memory_limit_(setup.memory_limit),
       most_operations_(setup.most_operations),
       everything_to_all_(setup.everything_to_all),

@@ -137,9 +137,7 @@ class Detector {
     const LaunchInfo* info = gaps_ ? launch_of(operation) : nullptr;
     return info && info->torn;
   }
-  void weak(const Batch& batch, const WeakAccess& access, unsigned slot);
-  // Nearer: it comes soon. As Filter::bring(), of the lanes of `mask`.
-  std::uint32_t bring(const Batch& batch, const WeakAccess& access, unsigned slot, std::uint32_t mask, unsigned step);
+  void weak(const Batch& batch, const WeakAccess& access);
   // A strong access of a warp: what its lanes have in common, and what the last one that was asked for does.
   struct StrongOfWarp {
     MemoryAccess access;
@@ -212,7 +210,6 @@ class Detector {
 
   const Pass pass_;
   const unsigned worker_;
-  const unsigned step_accesses_; // from one step of Filter::bring() to the next: the fewer lanes each has, the more
   const std::uint64_t memory_limit_;
   const std::uint32_t most_operations_;
   const bool everything_to_all_;
@@ -232,7 +229,6 @@ class Detector {
   order::Causality causality_;
   Consistency consistency_;
   Filter filter_;
-  std::array<std::uint32_t, Filter::slots> bring_bytes_{}; // of a lane of what is brought nearer, by slot
   Shadow shadow_;
   const Flagged flagged_reads_of_; // of a module; empty: none are known
   std::map<std::uint32_t, ptx::FlaggedReads> flagged_; // by module

@@ -237,21 +237,25 @@ inline bool Filter::short_row(const Warp& access, std::uint64_t begin, std::uint
 
 void Filter::weak(const Warp& access) {
   Actor& actor = this->actor(access.lane0, access.now);
+  if (!access.affine) return scattered(access, actor, access.address);
   const unsigned first = unsigned(std::countr_zero(access.mask)), end = 32 - unsigned(std::countl_zero(access.mask));
   const unsigned lanes = end - first; // with those between that take no part
-  if (access.affine) {
-    const std::uint64_t base = access.address[first];
-    if (access.stride == 0 && lanes > 1 && !access.write) return broadcast(access, actor, first);
-    if (access.stride == std::int64_t(access.bytes) && access.bytes <= 16 && std::has_single_bit(access.bytes) &&
-        base % access.bytes == 0 && base < address_limit && !(access.mask >> first & ((access.mask >> first) + 1))) {
-      const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
-      if (short_row(access, base, base + (std::uint64_t(lanes) << lane_log2))) return scattered(access, actor);
-      return stretch({access.memory, base, base + (std::uint64_t(lanes) << lane_log2), first, lane_log2,
-                      std::min(lane_log2, 2u), access.write, access.non_coherent},
-                     actor);
-    }
+  const std::uint64_t base = access.address[first];
+  const auto one_by_one = [&] {
+    std::uint64_t packed[32];
+    pack_lanes(access.address, access.mask, packed);
+    scattered(access, actor, packed);
+  };
+  if (access.stride == 0 && lanes > 1 && !access.write) return broadcast(access, actor, first);
+  if (access.stride == std::int64_t(access.bytes) && access.bytes <= 16 && std::has_single_bit(access.bytes) &&
+      base % access.bytes == 0 && base < address_limit && !(access.mask >> first & ((access.mask >> first) + 1))) {
+    const unsigned lane_log2 = unsigned(std::countr_zero(access.bytes));
+    if (short_row(access, base, base + (std::uint64_t(lanes) << lane_log2))) return one_by_one();
+    return stretch({access.memory, base, base + (std::uint64_t(lanes) << lane_log2), first, lane_log2,
+                    std::min(lane_log2, 2u), access.write, access.non_coherent},
+                   actor);
   }
-  if (!access.affine || lanes == 1 || !access.memory) return scattered(access, actor); // columns lie far apart
+  if (lanes == 1 || !access.memory) return one_by_one(); // columns lie far apart
   for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
     each_unit(access.memory, access.address[lane], access.bytes, [&](const Spot& spot) {

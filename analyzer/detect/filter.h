@@ -34,28 +34,32 @@ class Filter {
         mixed_(unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
         epochs_(causality) {}
 
-  // What every lane of `mask` did, weakly, to `bytes` bytes at its address. stride: of the addresses, where `affine`.
+  // What every lane of `mask` did, weakly, to `bytes` bytes at its address.
   struct Warp {
     std::uint64_t memory = 0;
     order::ThreadKey lane0; // of the warp
     std::uint32_t mask = 0, bytes = 0;
+    // Of each of 32 lanes, `stride` apart, where it is `affine`; else of those of `mask` only, one after another.
     const std::uint64_t* address = nullptr;
-    unsigned slot = 0; // as bring() was told, if it was
+    std::optional<std::uint32_t> brought; // the first one's number, as bring() was told
     bool affine = false, write = false, non_coherent = false;
     std::int64_t stride = 0;
     order::Stamp now = 0;
   };
   void weak(const Warp& access);
-  // Brings nearer, step by step, what a weak access that comes soon will look at; of a warp's lanes anywhere.
-  // steps: 0 to look_ahead - 1, the last one just before. Returns the lanes that need the next step.
-  static constexpr unsigned look_ahead = 3;
-  // slot: of those that come in between, each has another one.
-  static constexpr unsigned slots = 16;
-  std::uint32_t bring(unsigned slot, std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* address,
-                      unsigned step);
-
-  // Before accesses whose addresses may lie where others lay.
-  void forget_brought() { brought_.fill({}); }
+  // Lanes of weak accesses to global memory that come soon, to `bytes` bytes each; 0: nothing is to be done.
+  struct Ahead {
+    std::uint32_t first = 0, count = 0; // the first one's number; 32 at most
+    std::uint32_t bytes = 0;
+    std::uint32_t left = 0; // which of them need the next step
+  };
+  // Brings nearer, step by step, what they will look at. step: 0 to steps - 1, each before the lanes of it are looked
+  // at and with others in between; of no more than `remembered` lanes.
+  static constexpr unsigned steps = 3;
+  static constexpr std::uint32_t remembered = 256;
+  void bring(Ahead& lanes, const std::uint64_t* addresses, unsigned step);
+  // Before other lanes have the numbers.
+  void forget_brought() { brought_.kind.fill(Brought::unknown); }
 
   struct Strong {
     std::uint64_t memory = 0;
@@ -143,16 +147,17 @@ class Filter {
     std::uint32_t unit = 2; // log2 of what begin and end divide into
     bool write = false, non_coherent = false;
   };
-  // In which arrays the entries of a warp's units lie, as bring() found: until something moves.
+  // Where the entries of lanes lie, as bring() found, by number: until something moves.
   struct Brought {
     union Place {
       EntryArrays::Name array{};
       Entry* in_sheet; // the unit's place
     };
-    const std::uint64_t* addresses = nullptr; // of the access
-    std::uint64_t moves = 0;
-    std::uint32_t mask = 0, sheets = 0; // of lanes whose `place` is set, and is one in a sheet
-    std::array<Place, 32> place{};
+    // Nothing is known; it is in that array; it is there in a sheet: of bytes_ or, with `in_words`, of words_.
+    static constexpr std::uint8_t unknown = 0, in_array = 1, in_sheet = 2, in_words = 4;
+    std::array<std::uint64_t, 2> moves{}; // of bytes_ and of words_
+    std::array<std::uint8_t, remembered> kind{};
+    std::array<Place, remembered> place{};
   };
   // Lines that are to be brought nearer one by one, while others are looked at: no more than two dozen are on their way
   // to a core at once, and it waits when it asks for more.
@@ -191,11 +196,14 @@ class Filter {
   bool stretch_few(const Stretch& access, ShadowPage& page, std::uint64_t address, std::uint64_t end, Actor& actor);
   bool short_row(const Warp& access, std::uint64_t begin, std::uint64_t end);
   void broadcast(const Warp& access, Actor& actor, unsigned first);
-  void scattered(const Warp& access, Actor& actor);
+  // address: of the lanes of its mask, one after another.
+  void scattered(const Warp& access, Actor& actor, const std::uint64_t* address);
   static Spot spot_of(const ShadowPage* at, std::uint64_t address, std::uint32_t bytes);
+  template <unsigned step>
+  std::uint32_t bring_step(const Ahead& lanes, std::uint32_t of, const std::uint64_t* addresses); // returns `left`
   SparseCells& sparse_of(std::uint32_t bytes) { return bytes < 4 ? bytes_ : words_; }
   // Looks at a lane's access by SparseCells; false: its page must be looked at. at: the page, if there is one.
-  bool sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at);
+  bool sparse(const Warp& access, Actor& actor, unsigned lane, std::uint64_t address, ShadowPage* at);
   // The cases of an entry that are quick. False: another.
   bool usual_entry(Entry& entry, bool write, Actor& actor, unsigned lane);
   void mark_sparse(ShadowPage& page);
@@ -286,7 +294,7 @@ class Filter {
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
-  std::array<Brought, slots> brought_;
+  Brought brought_;
   Soon soon_;
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;

@@ -7,6 +7,7 @@
 
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/filter_units.h"
+#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 
@@ -17,28 +18,42 @@ inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address,
   return {&at->groups()[number / group_units], number % group_units, address};
 }
 
-std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t bytes, const std::uint64_t* addresses,
-                            unsigned step) {
-  SparseCells& cells = sparse_of(bytes);
-  const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2();
+void Filter::bring(Ahead& lanes, const std::uint64_t* addresses, unsigned step) {
+  const std::uint32_t all = std::uint32_t((std::uint64_t(1) << lanes.count) - 1);
+  if (step == 0 && !lanes.bytes) {
+    each_lane(all, [&](std::uint32_t i) { brought_.kind[(lanes.first + i) % remembered] = Brought::unknown; });
+  } else {
+    lanes.left = step == 0   ? bring_step<0>(lanes, all, addresses)
+                 : step == 1 ? bring_step<1>(lanes, lanes.left, addresses)
+                             : bring_step<2>(lanes, lanes.left, addresses);
+  }
+}
+
+template <unsigned step>
+inline std::uint32_t Filter::bring_step(const Ahead& lanes, std::uint32_t of, const std::uint64_t* addresses) {
+  if (!of) return 0;
+  SparseCells& cells = sparse_of(lanes.bytes);
+  const std::uint32_t bytes = lanes.bytes;
+  const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2(), of_words = &cells == &words_;
+  const auto in_array = std::uint8_t(Brought::in_array | (of_words ? Brought::in_words : 0)),
+             in_sheet = std::uint8_t(Brought::in_sheet | (of_words ? Brought::in_words : 0));
+  if (brought_.moves[of_words] != cells.moves()) {
+    brought_.moves[of_words] = cells.moves();
+    forget_brought();
+  }
   SparseCells::Glance glance(cells);
   std::uint32_t left = 0;
-  Brought& found = brought_[slot];
-  if (found.addresses != addresses || found.moves != cells.moves()) {
-    found.addresses = addresses;
-    found.moves = cells.moves();
-    found.mask = found.sheets = 0;
-  }
-  for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
-    const unsigned lane = unsigned(std::countr_zero(rest));
-    const std::uint64_t address = addresses[lane];
+  for (; of; of &= of - 1) {
+    const std::uint32_t i = unsigned(std::countr_zero(of)), number = (lanes.first + i) % remembered;
+    const std::uint64_t address = addresses[lanes.first + i];
     EntryArrays::Name array{0, SparseCells::no_array};
-    if (step == 0) {
+    if constexpr (step == 0) {
+      brought_.kind[number] = Brought::unknown;
       if (any_pages) pages_.prefetch({0, address / page_bytes});
-      if (glance.prefetch(address, array) || any_pages) left |= rest & -rest;
-    } else if (step == 1) {
+      if (glance.prefetch(address, array) || any_pages) left |= of & -of;
+    } else if constexpr (step == 1) {
       if (any_pages) pages_.prefetch_page({0, address / page_bytes});
-      if (glance.prefetch_entry(address, array)) left |= rest & -rest;
+      if (glance.prefetch_entry(address, array)) left |= of & -of;
     } else {
       glance.prefetch_array(address, array);
     }
@@ -48,14 +63,14 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
       Entry* const entry = cells.place_in(array, address);
       soon_.add(entry);
       if (!usual) continue;
-      found.place[lane].in_sheet = entry;
-      found.sheets |= rest & -rest;
+      brought_.place[number].in_sheet = entry;
+      brought_.kind[number] = in_sheet;
     } else {
       soon_.add(cells.first_in(array, address));
       if (!usual) continue;
-      found.place[lane].array = array;
+      brought_.place[number].array = array;
+      brought_.kind[number] = in_array;
     }
-    found.mask |= rest & -rest;
   }
   return left;
 }
@@ -78,53 +93,56 @@ std::uint32_t Filter::bring(unsigned slot, std::uint32_t mask, std::uint32_t byt
 }
 
 // Every lane somewhere. What is left to be brought nearer is, for all lanes at once.
-void Filter::scattered(const Warp& access, Actor& actor) {
+void Filter::scattered(const Warp& access, Actor& actor, const std::uint64_t* addresses) {
   const bool sparsely = access.memory == 0 && access.bytes <= 16 && std::has_single_bit(access.bytes);
   const bool any_pages = pages_.count() != 0 || !runs_.empty();
+  const auto count = unsigned(std::popcount(access.mask));
   epochs_.look_around(actor);
   ShadowPage* page[32];
   if (any_pages) {
-    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
-      const unsigned lane = unsigned(std::countr_zero(rest));
-      page[lane] = known_page(access.memory, access.address[lane]);
-      if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group)
-        __builtin_prefetch(at.group);
+    for (unsigned i = 0; i < count; ++i) {
+      page[i] = known_page(access.memory, addresses[i]);
+      if (const Spot at = spot_of(page[i], addresses[i], access.bytes); at.group) __builtin_prefetch(at.group);
     }
-    for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
-      const unsigned lane = unsigned(std::countr_zero(rest));
-      if (const Spot at = spot_of(page[lane], access.address[lane], access.bytes); at.group) {
+    for (unsigned i = 0; i < count; ++i) {
+      if (const Spot at = spot_of(page[i], addresses[i], access.bytes); at.group)
         pages_.prefetch_cell(*at.group, at.unit);
-      }
     }
   }
   // Where nothing but entries of one size is known, and where they lie, no more is asked.
   SparseCells& cells = sparse_of(access.bytes);
-  const bool alone = sparsely && !any_pages && !access.non_coherent && (access.bytes < 4 ? words_ : bytes_).empty();
-  Brought& known = brought_[access.slot];
-  Brought* const places = alone && known.addresses == access.address && known.moves == cells.moves() ? &known : nullptr;
-  const std::uint32_t known_places = places ? places->mask : 0, in_sheets = places ? places->sheets : 0;
-  // What their epochs are is brought nearer for all lanes, too.
-  for (std::uint32_t rest = in_sheets & access.mask; rest; rest &= rest - 1) {
-    epochs_.bring(places->place[unsigned(std::countr_zero(rest))].in_sheet->segment);
-  }
-  for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
+  const bool of_words = &cells == &words_;
+  const bool alone = sparsely && !any_pages && !access.non_coherent && (of_words ? bytes_ : words_).empty();
+  const bool places = alone && access.brought;
+  const std::uint32_t first = access.brought.value_or(0);
+  const std::uint8_t table = of_words ? Brought::in_words : 0;
+  const auto in_place = [&] { return places && brought_.moves[of_words] == cells.moves(); };
+  // What the epochs of lanes that come soon are is brought nearer, too, whichever access they are of.
+  constexpr std::uint32_t soon = 16;
+  std::uint32_t rest = access.mask;
+  for (unsigned i = 0; i < count; ++i, rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
-    const std::uint64_t address = access.address[lane];
+    const std::uint64_t address = addresses[i];
     soon_.bring_one();
-    if ((known_places & rest & -rest) && places->moves == cells.moves()) {
-      Entry* const entry = in_sheets & rest & -rest ? cells.in_or_new(places->place[lane].in_sheet)
-                                                    : cells.in_or_new(places->place[lane].array, address);
-      if (entry && !entry->segment) {
-        *entry =
-            access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
-        continue;
+    if (in_place()) {
+      const std::uint32_t number = (first + i) % remembered, next = (first + i + soon) % remembered;
+      if (brought_.kind[next] == (Brought::in_sheet | table)) epochs_.bring(brought_.place[next].in_sheet->segment);
+      if (const std::uint8_t kind = brought_.kind[number]; kind) {
+        const Brought::Place place = brought_.place[number];
+        Entry* const entry =
+            kind & Brought::in_sheet ? cells.in_or_new(place.in_sheet) : cells.in_or_new(place.array, address);
+        if (entry && !entry->segment) {
+          *entry =
+              access.write ? SparseCells::write_entry(actor.segment, lane) : Entry{actor.segment, std::uint8_t(lane)};
+          continue;
+        }
+        if (entry && usual_entry(*entry, access.write, actor, lane)) continue;
       }
-      if (entry && usual_entry(*entry, access.write, actor, lane)) continue;
     }
-    ShadowPage* at = any_pages ? page[lane] : nullptr;
+    ShadowPage* at = any_pages ? page[i] : nullptr;
     if (sparsely && address < address_limit && address % access.bytes == 0) {
       if (!at) at = known_page(0, address); // another lane may have made it
-      if (sparse(access, actor, lane, at)) continue;
+      if (sparse(access, actor, lane, address, at)) continue;
     }
     auto one = [&](const Spot& spot) {
       touch(spot, access.memory, actor, lane, one_lane, access.write, access.non_coherent);
@@ -139,8 +157,7 @@ void Filter::scattered(const Warp& access, Actor& actor) {
 
 // ---- memory that is touched here and there
 
-bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, ShadowPage* at) {
-  const std::uint64_t address = access.address[lane];
+bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, std::uint64_t address, ShadowPage* at) {
   SparseCells& cells = sparse_of(access.bytes);
   const std::uint64_t step = 1ull << cells.unit_log2();
   Cell known; // what the page says of each unit; it must say the same of all

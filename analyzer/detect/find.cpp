@@ -18,8 +18,6 @@ class FeedSource final : public Source {
   const Feed& feed_;
 };
 
-constexpr unsigned most_workers = 64;
-
 // What one pass, in as many goes as it takes, has found.
 struct PassResult {
   std::unique_ptr<Detector> detector; // of the first go

@@ -2,6 +2,7 @@
 // small. Whose a lane's page is, is said of many lanes as of each.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -97,13 +98,39 @@ TEST(Packed, TellsHowLanesLie) {
 TEST(Partitions, OfManyAddressesAreThoseOfEach) {
   trace::Random random(1);
   for (unsigned i = 0; i < 20000; ++i) {
-    const std::uint64_t memory = random.below(2) ? random.number(64) : 0, offset = random.below(2) * random.below(100);
+    const std::uint64_t memory = random.below(2) ? random.number(64) : 0;
+    const auto bytes = std::uint32_t(1 + random.below(64));
+    std::array<std::uint64_t, 32> addresses;
+    const std::uint64_t bits = 30 + random.below(35); // of the largest
+    for (std::uint64_t& address : addresses) address = random.number(64) >> (64 - bits);
+    if (random.below(2)) addresses[random.below(32)] |= detect::page_bytes - random.below(66);
+    const detect::LaneParts parts = detect::lane_parts(memory, addresses.data(), bytes);
+    bool limited = true;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      const std::uint64_t page = addresses[lane] / detect::page_bytes;
+      ASSERT_EQ(parts.begin[lane], detect::partition_of(memory, page)) << std::hex << addresses[lane];
+      ASSERT_EQ(parts.beyond >> lane & 1, addresses[lane] % detect::page_bytes + bytes > detect::page_bytes)
+          << std::hex << addresses[lane] << ' ' << bytes;
+      limited = limited && addresses[lane] < detect::address_limit;
+    }
+    ASSERT_EQ(parts.limited, limited);
+  }
+}
+
+TEST(Partitions, LanesOfAMaskComeOneBehindTheOther) {
+  trace::Random random(2);
+  for (unsigned i = 0; i < 20000; ++i) {
     std::array<std::uint64_t, 32> addresses;
     for (std::uint64_t& address : addresses) address = random.number(64);
-    const detect::PartBytes parts = detect::partitions_of(memory, addresses.data(), offset);
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      ASSERT_EQ(parts[lane], detect::partition_of(memory, (addresses[lane] + offset) / detect::page_bytes))
-          << std::hex << addresses[lane];
+    const std::uint32_t mask = random.below(8) ? std::uint32_t(random.number(32)) : ~0u;
+    std::vector<std::uint64_t> expected;
+    each_lane(mask, [&](unsigned lane) { expected.push_back(addresses[lane]); });
+    for (const auto pack : {detect::pack_lanes, detect::pack_one_by_one}) {
+      std::array<std::uint64_t, 33> packed;
+      packed[32] = 7;
+      const std::uint32_t count = pack(addresses.data(), mask, packed.data());
+      ASSERT_EQ(std::vector(packed.begin(), packed.begin() + count), expected) << std::hex << mask;
+      ASSERT_EQ(packed[32], 7u);
     }
   }
 }
