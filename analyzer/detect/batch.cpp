@@ -266,62 +266,73 @@ void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::u
   }
 }
 
-void Batcher::strong(const trace::AccessView& view) {
-  const auto count = unsigned(std::popcount(view.mask));
-  const std::size_t first = batch_->strong_lanes.size();
-  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
-  std::array<std::uint8_t, 32> order;
-  bool sorted = true;
-  if (view.mask == ~0u) {
-    for (unsigned lane = 1; lane < 32; ++lane) sorted &= view.order_first[lane - 1] <= view.order_first[lane];
-  }
-  const bool in_place = view.mask == ~0u && sorted; // lane i is the i-th
-  if (!in_place) {
-    unsigned at = 0;
-    each_lane(view.mask, [&](unsigned lane) { order[at++] = std::uint8_t(lane); });
-    const auto earlier = [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; };
-    if (!std::is_sorted(order.begin(), order.begin() + count, earlier))
-      std::stable_sort(order.begin(), order.begin() + count, earlier);
-  }
-  batch_->strong_lanes.resize(first + count);
-  batch_->strong_values.resize(first + count);
-  StrongLane* const lanes = &batch_->strong_lanes[first];
-  StrongValues* const values = &batch_->strong_values[first];
-  const auto fill = [&](auto&& lane_of) {
-    for (unsigned i = 0; i < count; ++i) {
-      const unsigned lane = lane_of(i);
-      lanes[i] = {view.address[lane], view.digest ? view.digest[lane] : 0, std::uint8_t(lane),
-                  (view.wrote >> lane & 1) != 0};
-      values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
+// The lanes of a strong access, in the order in which they reached the location.
+class Batcher::LaneOrder {
+ public:
+  explicit LaneOrder(const trace::AccessView& view) : count_(unsigned(std::popcount(view.mask))) {
+    if (count_ == 32) {
+      bool sorted = true;
+      for (unsigned lane = 1; lane < 32; ++lane) sorted &= view.order_first[lane - 1] <= view.order_first[lane];
+      in_place_ = sorted;
     }
-  };
-  in_place ? fill([](unsigned i) { return i; }) : fill([&](unsigned i) { return order[i]; });
+    if (in_place_) return;
+    unsigned at = 0;
+    each_lane(view.mask, [&](unsigned lane) { lanes_[at++] = std::uint8_t(lane); });
+    const auto earlier = [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; };
+    const auto end = lanes_.begin() + count_;
+    if (!std::is_sorted(lanes_.begin(), end, earlier)) std::stable_sort(lanes_.begin(), end, earlier);
+  }
+  unsigned count() const { return count_; }
+  template <typename Each>
+  void each(Each&& each) const { // (place, lane)
+    if (in_place_)
+      for (unsigned i = 0; i < 32; ++i) each(i, i);
+    else
+      for (unsigned i = 0; i < count_; ++i) each(i, unsigned(lanes_[i]));
+  }
+  std::uint32_t places(std::uint32_t of_lanes) const { // in a mask
+    if (in_place_) return of_lanes;
+    std::uint32_t places = 0;
+    for (unsigned i = 0; i < count_; ++i) places |= (of_lanes >> lanes_[i] & 1) << i;
+    return places;
+  }
 
+ private:
+  unsigned count_;
+  bool in_place_ = false; // lane i is the i-th; else lanes_[i] is
+  std::array<std::uint8_t, 32> lanes_;
+};
+
+void Batcher::strong(const trace::AccessView& view) {
+  const LaneOrder order(view);
+  StrongAccesses all;
+  all.warp = view.warp;
+  all.site = view.site;
+  all.module = view.module;
+  all.space = view.space;
+  all.first = std::uint32_t(batch_->strong_lanes.size());
+  all.count = order.count();
+  batch_->strong_lanes.resize(all.first + all.count);
+  batch_->strong_values.resize(all.first + all.count);
+  order.each([&, lanes = &batch_->strong_lanes[all.first], values = &batch_->strong_values[all.first]](unsigned i,
+                                                                                                       unsigned lane) {
+    lanes[i] = {view.address[lane], view.digest ? view.digest[lane] : 0, std::uint8_t(lane),
+                (view.wrote >> lane & 1) != 0};
+    values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
+  });
+  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   const LaneParts parts = lane_parts(memory, view.address, most_lane_bytes);
   std::uint32_t everybodys = parts.beyond & view.mask; // by lane
   if (memory) {
     each_lane(view.mask,
               [&](unsigned lane) { everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane; });
   }
-  const auto in_order = [&](std::uint32_t lanes_of) {
-    if (in_place) return lanes_of;
-    std::uint32_t places = 0;
-    for (unsigned i = 0; i < count; ++i) places |= (lanes_of >> order[i] & 1) << i;
-    return places;
-  };
-  StrongAccesses all;
-  all.warp = view.warp;
-  all.site = view.site;
-  all.module = view.module;
-  all.space = view.space;
-  all.first = std::uint32_t(first);
-  all.count = count;
-  all.everybodys = in_order(everybodys);
+  all.everybodys = order.places(everybodys);
   batch_->strong.push_back(all);
-  if (routing_.workers == 1) return batch_->strong_masks.push_back(in_order(view.mask));
+  if (routing_.workers == 1) return batch_->strong_masks.push_back(order.places(view.mask));
   const Owners owners = owners_of(parts);
   for (unsigned worker = 0; worker < routing_.workers; ++worker)
-    batch_->strong_masks.push_back(in_order((owners.lanes(worker) | everybodys) & view.mask));
+    batch_->strong_masks.push_back(order.places((owners.lanes(worker) | everybodys) & view.mask));
 }
 
 std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,

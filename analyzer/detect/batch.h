@@ -137,6 +137,7 @@ class Batcher final : public trace::RecordVisitor {
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
   void weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t memory, std::uint64_t to);
   class Owners;
+  class LaneOrder;
   using OwnerBytes = std::array<std::uint8_t, 32>;
   Owners owners_of(const LaneParts& parts) const;
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);

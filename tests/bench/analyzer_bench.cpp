@@ -4,7 +4,7 @@
 //
 //   analyzer_bench [--largest N] [--workers 2,4] [--rounds R] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told; R: of
-//       what is said of several workers, and of the rate of one, the median of so many (1 unless told)
+//       what is said of several workers, and of the rate of one, the median of so many (3 unless told)
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
 //   analyzer_bench --memory PATTERN [--largest N]     of runs of N / 4, N / 2 and N accesses: bytes that each further
 //       byte touched costs, and the constant besides ("all": of every pattern)
@@ -140,7 +140,7 @@ void print_memory(Pattern pattern, std::uint64_t largest) {
 
 int main(int argc, char** argv) {
   double largest = 1e8;
-  unsigned jobs = 1, rounds = 1;
+  unsigned jobs = 1, rounds = 3;
   std::vector<unsigned> workers{2};
   std::string profiled, written, memory;
   std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
@@ -218,8 +218,8 @@ int main(int argc, char** argv) {
   each_worker("%6s|", [](unsigned) { return ""; });
   std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
   for (Pattern pattern : patterns) {
-    const bool far = pattern >= Pattern::far_words; // memory is what these are for
-    const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
+    const bool far = pattern >= Pattern::far_words && pattern != Pattern::ring && pattern != Pattern::staged;
+    const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual; // for memory
     Cost one;
     std::vector<double> cpu;
     std::vector<std::vector<double>> gains(workers.size());
@@ -232,7 +232,7 @@ int main(int argc, char** argv) {
     const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
     std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);
     for (std::vector<double>& of_count : gains) std::printf(" %4.2f |", median(std::move(of_count)));
-    const double tsan_one = far ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
+    const double tsan_one = pattern >= Pattern::far_words ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
     std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),
                 tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? cpu_seconds / tsan_one : 0,
                 one.races ? "  RACES FOUND" : "");
