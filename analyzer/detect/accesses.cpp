@@ -135,17 +135,19 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
   const std::uint64_t memory = in_shared ? shared_memory(operation, access.block, access.rank) : 0;
   if (in_shared && !memory) return count_unknown();
   if (!access.mask) return; // no lane is this worker's: it was to count
+  const bool strongly = is_strong(site.ordering), filtered = pass_ == Pass::filter && !full_ && !strongly;
   const std::uint64_t* const packed = batch.lanes[worker_].data() + access.lanes;
-  std::uint64_t address[32]; // of each lane
-  if (access.affine)
+  std::uint64_t address[32]; // of each lane; the filter takes those that are not affine as they are packed
+  if (access.affine) {
     fill_strided(address, access.base - std::uint64_t(std::int64_t(access.stride)) * first, access.stride);
-  const bool by_lane = access.affine || (pass_ == Pass::filter && !full_ && !is_strong(site.ordering));
-  if (!by_lane) each_lane(access.mask, [&, at = packed](unsigned lane) mutable { address[lane] = *at++; });
+  } else if (!filtered) {
+    each_lane(access.mask, [&, at = packed](unsigned lane) mutable { address[lane] = *at++; });
+  }
   const std::uint32_t* digest = batch.digests[access.digests].data();
 
-  if (is_strong(site.ordering)) {
+  if (strongly) {
     strays_ |= !everything_to_all_;
-    StrongAccesses all{warp, access.site, access.module, access.space, 0, 0, 0};
+    StrongAccesses all{warp, access.module, access.site, access.space, 0, 0, 0};
     StrongLane lanes[32];
     each_lane(access.mask, [&](unsigned lane) {
       const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
@@ -161,7 +163,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     }
     return;
   }
-  if (pass_ == Pass::filter) {
+  if (filtered) {
     Filter::Warp as_warp;
     as_warp.memory = memory;
     as_warp.lane0 = key_of(operation, warp, 0);

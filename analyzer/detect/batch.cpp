@@ -186,8 +186,8 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   weak.mask = view.mask;
   weak.launch = view.warp.launch;
   weak.block = view.warp.block;
-  weak.site = view.site;
   weak.module = view.module;
+  weak.site = view.site;
   weak.warp = std::uint8_t(view.warp.warp & 31);
   weak.space = view.space;
   weak.rank = rank;
@@ -307,8 +307,8 @@ void Batcher::strong(const trace::AccessView& view) {
   const LaneOrder order(view);
   StrongAccesses all;
   all.warp = view.warp;
-  all.site = view.site;
   all.module = view.module;
+  all.site = view.site;
   all.space = view.space;
   all.first = std::uint32_t(batch_->strong_lanes.size());
   all.count = order.count();

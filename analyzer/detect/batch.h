@@ -29,9 +29,8 @@ inline constexpr std::uint64_t most_lane_bytes = 64;
 // A weak access of a warp (or a strong one whose values are not known).
 struct WeakAccess {
   std::uint64_t base = 0; // address of the lowest lane of all
-  // mask: the lanes to look at; of what is not affine, those that touch the worker's memory, perhaps none. module and
-  // site: as AccessView has them they would be read at once, which waits for whatever was stored before them.
-  std::uint32_t stamp = 0, mask = 0, launch = 0, block = 0, site = 0, module = 0;
+  // mask: the lanes to look at; of what is not affine, those that touch the worker's memory, perhaps none.
+  std::uint32_t stamp = 0, mask = 0, launch = 0, block = 0, module = 0, site = 0;
   std::int32_t stride = 0; // where `affine`
   std::uint32_t lanes = 0; // of what is not affine: the number of the first lane of `mask` in its LaneList
   std::uint32_t digests = 0; // row; 0: none are kept
@@ -57,13 +56,13 @@ static_assert(sizeof(StrongValues) == 32);
 
 struct StrongAccesses { // of a warp, one lane after another, in the order in which they reached the location
   trace::Warp warp;
-  std::uint32_t site = 0, module = 0; // not as AccessView has them, as above
+  std::uint32_t module = 0, site = 0;
   Space space = Space::global;
   std::uint32_t first = 0, count = 0; // in Batch::strong_lanes and strong_values
   std::uint32_t everybodys = 0; // which of them touch several parts of memory, or another block's of the cluster
 };
 
-// Addresses of lanes that lie anyhow: of one access after another, of the lanes that one worker looks at.
+// Addresses of lanes that lie anyhow, of one access after another: those that one worker looks at.
 class LaneList {
  public:
   std::uint32_t count() const { return count_; }
@@ -89,7 +88,7 @@ struct Batch {
   };
   static constexpr std::uint8_t anybody = 0xFF; // of several workers, or it was not found out
   std::vector<std::vector<WeakAccess>> weak; // by worker
-  std::vector<LaneList> lanes; // the same
+  std::vector<LaneList> lanes; // by worker
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
   std::vector<std::uint32_t> strong_masks; // of each of them, by worker: which of its lanes touch the worker's memory

@@ -53,8 +53,8 @@ class Filter {
     std::uint32_t bytes = 0;
     std::uint32_t left = 0; // which of them need the next step
   };
-  // Brings nearer, step by step, what they will look at. step: 0 to steps - 1, each before the lanes of it are looked
-  // at and with others in between; of no more than `remembered` lanes.
+  // Brings nearer, step by step, what they will look at. step: 0 to steps - 1, each time after steps of other lanes; no
+  // more than `remembered` lanes may lie between those of step 0 and those that are looked at.
   static constexpr unsigned steps = 3;
   static constexpr std::uint32_t remembered = 256;
   void bring(Ahead& lanes, const std::uint64_t* addresses, unsigned step);

@@ -59,6 +59,7 @@ class LanesAhead {
     }
     if (!of.count) return false;
     made_ += of.count;
+    // The list itself, which another core may have filled.
     for (std::uint32_t at = made_ + distance; at < made_ + 2 * distance; at += 8)
       __builtin_prefetch(lanes_.data() + at);
     filter_.bring(of, lanes_.data(), 0);

@@ -218,8 +218,9 @@ int main(int argc, char** argv) {
   each_worker("%6s|", [](unsigned) { return ""; });
   std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
   for (Pattern pattern : patterns) {
-    const bool far = pattern >= Pattern::far_words && pattern != Pattern::ring && pattern != Pattern::staged;
-    const std::uint64_t accesses = far ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual; // for memory
+    const bool compared = pattern < Pattern::far_words; // with ThreadSanitizer
+    const bool for_memory = !compared && pattern != Pattern::ring && pattern != Pattern::staged;
+    const std::uint64_t accesses = for_memory ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
     Cost one;
     std::vector<double> cpu;
     std::vector<std::vector<double>> gains(workers.size());
@@ -232,7 +233,7 @@ int main(int argc, char** argv) {
     const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
     std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);
     for (std::vector<double>& of_count : gains) std::printf(" %4.2f |", median(std::move(of_count)));
-    const double tsan_one = pattern >= Pattern::far_words ? 0 : tsan_cpu(tsan, pattern, accesses, 1);
+    const double tsan_one = compared ? tsan_cpu(tsan, pattern, accesses, 1) : 0;
     std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),
                 tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? cpu_seconds / tsan_one : 0,
                 one.races ? "  RACES FOUND" : "");

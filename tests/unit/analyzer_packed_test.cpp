@@ -8,6 +8,7 @@
 
 #include "analyzer/detect/packed.h"
 #include "analyzer/detect/partition.h"
+#include "deadheat/lanes.h"
 #include "tests/unit/trace_generate.h"
 
 namespace deadheat::test {
