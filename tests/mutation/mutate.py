@@ -33,7 +33,7 @@ left out (but one that skips), 1 otherwise, 3 while some are not tried. --sample
 time: what CI runs. All of them take hours of
 one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
 the page. Mutants are taken from all programs in turn, so that a slice says something of each; --fastest-first takes more of
-them. --pack makes a folder for a larger machine that has Python and nothing else:
+them. --pack makes a folder for a larger machine that has Python, and the libraries that deadheat is linked against:
 FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE. From the file that comes back, --page-only writes the page
 without running anything.
 """
@@ -357,6 +357,13 @@ def attempt_all(options, binaries, known):
     return [known[job.key] for job in jobs if job.key in known], not_tried, left_out
 
 
+def starts(program):
+    try:
+        return subprocess.run([program, "--version"], stdout=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deadheat", default=os.path.join(ROOT, "build", "bin", "deadheat"))
@@ -377,6 +384,8 @@ def main():
     options = parser.parse_args()
     if options.pack:
         return pack(options)
+    if not options.page_only and not starts(options.deadheat):
+        sys.exit("%s does not start: nothing is tried" % options.deadheat)
     binaries = [os.path.abspath(path) for path in sorted(glob.glob(os.path.join(options.binaries, "*.fixed")))
                 if not options.names or os.path.basename(path)[:-len(".fixed")] in options.names]
     if options.sample:  # fewer programs too, since each is run once as it is; the library's kernels take long to compile
