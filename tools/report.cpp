@@ -135,6 +135,7 @@ Expected<void> write_json(const std::string& path, const nlohmann::json& json) {
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
                       const int* program_status, const nlohmann::json* more, const std::string& more_text) {
   for (const std::string& warning : analysis.warnings) say(warning);
+  if (program_status && *program_status) say("the program ended with status " + std::to_string(*program_status));
   if (!options.json.empty()) {
     nlohmann::json json = report::to_json(analysis);
     if (!options.trace.empty()) add_times(json, options.trace);

@@ -159,7 +159,9 @@ class Device {
   virtual Progress wait(const trace::HostWait& wait) = 0;
   virtual Progress query(const trace::HostWait& wait) = 0;
   virtual Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) = 0;
-  virtual void advance(std::uint64_t visible_operations) = 0; // progress for hosts that poll without calling us
+  // Progress for hosts that poll without calling us. True: memory that they share with the device changed, and they
+  // count as having waited for the complete operations that may have done that.
+  virtual bool advance(std::uint64_t visible_operations) = 0;
   // Completes an operation, and nobody is told: what happened to be so, of what need not be.
   virtual Progress run_until(std::uint32_t operation) = 0;
   // Completes everything that is queued: the end of the process.

@@ -74,7 +74,7 @@ class DeviceImpl final : public Device, public Environment {
   Progress wait(const trace::HostWait& wait) override;
   Progress query(const trace::HostWait& wait) override;
   Progress wait_operation(std::uint32_t operation, std::uint32_t host_thread) override;
-  void advance(std::uint64_t visible_operations) override;
+  bool advance(std::uint64_t visible_operations) override;
   Progress run_until(std::uint32_t operation) override { return drive({operation}, 0); }
   Progress drain() override;
   void others_may_help(bool may) override { others_may_help_ = may; }
@@ -121,7 +121,8 @@ class DeviceImpl final : public Device, public Environment {
     HostFunction callback;
     Launch* launch = nullptr;          // when it runs
     bool called = false;               // a host callback that has begun
-    bool reaches_host = false;         // a launch that was given an address of memory that host and device share
+    std::vector<std::uint64_t> shared; // addresses of memory that host and device share: a launch's arguments, or
+                                       // where a copy or set begins to write
   };
   using PendingMap = std::map<std::uint32_t, Pending>;
 
@@ -196,7 +197,7 @@ class DeviceImpl final : public Device, public Environment {
   const trace::Copy* unordered_reader(std::uint64_t address, std::uint64_t end) const;
   void note_read(const Pending& pending); // it is complete
   void forget_read(const trace::HostWait& wait);
-  static bool holds_shared_address(const std::vector<std::uint8_t>& arguments);
+  static std::vector<std::uint64_t> shared_addresses(const std::vector<std::uint8_t>& arguments);
   bool may_wait_for_host(std::uint32_t operation) const;
   void look_before(const trace::Copy& copy);
 
@@ -265,7 +266,7 @@ class DeviceImpl final : public Device, public Environment {
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;
   bool hangs_ = false, driving_ = false, looked_ = false;
-  bool host_saw_ = false; // memory shared with the host changed: for advance()
+  std::set<std::uint64_t> host_saw_; // allocations shared with the host that changed: for advance()
   std::uint32_t host_stream_ = 0; // of what the host itself did; 0: none yet
   bool kernels_reach_host_ = false; // one was given an address of memory that host and device share
   bool device_writes_there_ = false; // kernels that were, or sets

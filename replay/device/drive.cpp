@@ -311,7 +311,8 @@ void DeviceImpl::device_looks() {
 void DeviceImpl::host_looks() {
   if (!options_.sink || host_memory_.empty()) return;
   host_memory_.compare([&](std::uint64_t address, const std::uint8_t* data, std::uint64_t bytes) {
-    host_saw_ = true;
+    const trace::Allocate* of = find_allocation(address);
+    host_saw_.insert(of ? of->address : 0);
     say(trace::HostRead{0, address, keep(data, bytes)});
   });
 }
@@ -382,19 +383,36 @@ Progress DeviceImpl::wait_operation(std::uint32_t operation, std::uint32_t host_
   return wait({trace::HostWait::Kind::operation, operation, 0, false, host_thread});
 }
 
-void DeviceImpl::advance(std::uint64_t visible_operations) {
-  if (incomplete_.empty()) return;
-  std::vector<std::uint32_t> before;
-  for (const auto& [id, pending] : incomplete_) before.push_back(id);
-  host_saw_ = false;
+// What has changed the host may have seen, and know by it of what has an address there and is complete; and of host
+// functions, which may have written it. Where nothing that was queued has one, any kernel may have it from elsewhere.
+bool DeviceImpl::advance(std::uint64_t visible_operations) {
+  if (incomplete_.empty()) return false;
+  struct Queued {
+    std::uint32_t id;
+    bool on_host;
+    std::vector<std::uint64_t> shared;
+    bool told = false;
+  };
+  std::vector<Queued> queued;
+  for (const auto& [id, pending] : incomplete_)
+    queued.push_back({id, std::holds_alternative<trace::HostCallback>(pending.operation.what), pending.shared});
+  host_saw_.clear();
   drive({incomplete_.rbegin()->first}, std::max<std::uint64_t>(visible_operations, 1));
-  if (!host_saw_) return;
-  // The host watches memory that has changed: it may know by that of all that is complete.
-  for (std::uint32_t id : before) {
-    if (!is_done(id)) continue;
-    deliveries_.waited_for({id});
-    say(trace::HostWait{trace::HostWait::Kind::operation, id, 0, false, 0});
+  for (const std::uint64_t changed : host_saw_) {
+    const auto is_there = [&](std::uint64_t address) {
+      const trace::Allocate* of = find_allocation(address);
+      return of && of->address == changed;
+    };
+    const auto reaches = [&](const Queued& one) { return std::any_of(one.shared.begin(), one.shared.end(), is_there); };
+    const bool any = std::any_of(queued.begin(), queued.end(), reaches);
+    for (Queued& one : queued) one.told |= !any || one.on_host || reaches(one);
   }
+  for (const Queued& one : queued) {
+    if (!one.told || !is_done(one.id)) continue;
+    deliveries_.waited_for({one.id});
+    say(trace::HostWait{trace::HostWait::Kind::operation, one.id, 0, false, 0});
+  }
+  return !host_saw_.empty();
 }
 
 Progress DeviceImpl::drain() {

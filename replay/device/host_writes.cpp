@@ -48,13 +48,14 @@ void DeviceImpl::note_host_writes(std::uint64_t at) {
     host_memory_.compare(wrote);
 }
 
-bool DeviceImpl::holds_shared_address(const std::vector<std::uint8_t>& arguments) {
+std::vector<std::uint64_t> DeviceImpl::shared_addresses(const std::vector<std::uint8_t>& arguments) {
+  std::vector<std::uint64_t> found;
   for (std::size_t at = 0; at + 8 <= arguments.size(); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, arguments.data() + at, 8);
-    if (Memory::in_shared_arena(word)) return true;
+    if (Memory::in_shared_arena(word)) found.push_back(word);
   }
-  return false;
+  return found;
 }
 
 // A host function may itself be what writes, and a kernel may wait for a flag that the host sets once it has written.
@@ -64,7 +65,7 @@ bool DeviceImpl::may_wait_for_host(std::uint32_t operation) const {
     if (id >= operation) break;
     if (std::holds_alternative<trace::HostCallback>(before.operation.what)) return true;
     if (!std::holds_alternative<trace::Launch>(before.operation.what)) continue;
-    if (before.launch || holds_shared_address(before.data)) return true; // of one that runs they have been given away
+    if (before.launch || !before.shared.empty()) return true;
   }
   return false;
 }

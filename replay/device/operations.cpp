@@ -117,7 +117,7 @@ Expected<std::uint32_t> DeviceImpl::submit(trace::Operation operation) {
   } else if (auto* launch = std::get_if<trace::Launch>(&operation.what)) {
     data = launch->arguments.inlined;
     has_data = true;
-    kernels_reach_host_ |= holds_shared_address(data);
+    kernels_reach_host_ |= !shared_addresses(data).empty();
     device_writes_there_ |= kernels_reach_host_;
     launch->arguments = keep(data.data(), data.size());
     const engine::KernelInfo& info = *modules_.at(launch->module).code->module->kernel(launch->kernel);
@@ -147,7 +147,11 @@ Expected<std::uint32_t> DeviceImpl::submit_with(trace::Operation operation, std:
     if (!is_done(before) && before != id) pending.after.push_back(before);
   if (options_.chooser) options_.chooser->submitted(id, after);
   if (options_.sink) deliveries_.submitted(id, after);
-  pending.reaches_host = std::holds_alternative<trace::Launch>(operation.what) && holds_shared_address(data);
+  if (std::holds_alternative<trace::Launch>(operation.what)) pending.shared = shared_addresses(data);
+  const auto* copy_to = std::get_if<trace::Copy>(&operation.what);
+  const auto* set = std::get_if<trace::Set>(&operation.what);
+  const std::uint64_t written = copy_to ? copy_to->destination.address : set ? set->destination.address : 0;
+  if (Memory::in_shared_arena(written)) pending.shared.push_back(written);
   pending.primary = order_.primary(id);
   if (std::holds_alternative<trace::HostCallback>(operation.what)) pending.callback = std::exchange(next_callback_, {});
   if (pending.callback.run) functions_queued_.insert(id);
@@ -456,7 +460,7 @@ void DeviceImpl::complete(std::uint32_t operation) {
   if (holds_) holds_->operation_done(operation);
   if (options_.chooser) options_.chooser->completed(operation);
   const bool launched = found->second.launch;
-  if (launched && options_.sink && found->second.reaches_host)
+  if (launched && options_.sink && !found->second.shared.empty())
     deliveries_.may_have_written(operation, [this](std::uint64_t address) {
       return Memory::in_shared_arena(address) && find_allocation(address);
     });

@@ -79,7 +79,8 @@ Expected<void> Recording::finish(std::int32_t status, bool clean) {
   if (!trace_) return {};
   if (unrepeatable_) {
     trace_->record(trace::Incident{"unrepeatable", unrepeatable_,
-                                   "queued work went on by itself while the host made no CUDA call"});
+                                   "queued work went on by itself while the host made no CUDA call; where that changed "
+                                   "memory which the host sees, the host counts as having waited for it"});
   }
   if (beside_functions_) {
     trace_->record(trace::Incident{"unrepeatable", beside_functions_,

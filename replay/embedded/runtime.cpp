@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <new>
+#include <optional>
 #include <regex>
 #include <thread>
 #include <tuple>
@@ -65,7 +66,8 @@ cudaError_t error_of(trace::MemoryError::Kind kind) {
 }
 
 // Lets queued work go on while the host makes no CUDA call: it may be waiting for a flag in memory that it shares with
-// the device. Wall-clock time decides when, so such a run cannot be repeated exactly, and the trace says so.
+// the device. Wall-clock time decides when, so such a run cannot be repeated exactly, and the trace says so. A host
+// that was seen to poll gets its answers sooner from then on.
 void watch(Runtime& runtime) {
   sigset_t set;
   sigfillset(&set);
@@ -73,19 +75,24 @@ void watch(Runtime& runtime) {
   pthread_sigmask(SIG_SETMASK, &set, nullptr);
   const auto patience = std::chrono::milliseconds(runtime.options.patience);
   constexpr unsigned sooner = 20; // where a host function is queued, its host is likely to wait for it
+  constexpr auto at_once = std::chrono::milliseconds(100); // so soon a host calls that has seen what it polled for
   std::uint64_t seen = runtime.calls;
   auto since = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> shown; // when memory changed that it may poll
+  bool polls = false;
   while (!runtime.ended) {
-    const auto bearable = runtime.host_functions ? patience / sooner : patience;
+    const auto bearable = runtime.host_functions || polls ? patience / sooner : patience;
     const bool impatient = std::chrono::steady_clock::now() - since >= bearable;
     std::this_thread::sleep_for(impatient ? std::chrono::milliseconds(1) : std::chrono::milliseconds(50));
     if (runtime.calls != seen || runtime.function_threads.awaited()) { // a call that waits for a function is no silence
       seen = runtime.calls;
       since = std::chrono::steady_clock::now();
+      polls |= shown && since - *shown < at_once;
+      shown.reset();
     } else if (impatient && runtime.lock.try_lock()) {
       if (!runtime.ended && runtime.sticky == cudaSuccess && runtime.recording->pending()) {
         runtime.recording->note_unrepeatable();
-        runtime.device->advance(100'000);
+        if (runtime.device->advance(100'000)) shown = std::chrono::steady_clock::now();
         runtime.fault_seen();
       }
       runtime.lock.unlock();

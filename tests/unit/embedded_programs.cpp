@@ -305,6 +305,19 @@ TEST(Embedded, AHostThatPollsMemoryGetsItsAnswer) {
   EXPECT_EQ(incidents[0].kind, "unrepeatable");
 }
 
+TEST(Embedded, AHostThatPollsKnowsOfWhoWroteThere) { // and of nobody else, though all are complete by then
+  const std::string trace = scratch("poll_beside");
+  EXPECT_EQ(run("programs", {"poll_beside"}, "patience=100:output=" + trace).output, "9\n");
+  std::vector<std::uint32_t> launches, told;
+  const auto records = records_of(trace);
+  for (const auto& operation : all<trace::Operation>(records))
+    if (std::holds_alternative<trace::Launch>(operation.what)) launches.push_back(operation.id);
+  for (const auto& wait : all<trace::HostWait>(records))
+    if (wait.kind == trace::HostWait::Kind::operation) told.push_back(wait.id);
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(told, std::vector{launches[1]});
+}
+
 TEST(Embedded, AnotherHostThreadMayTellAKernel) { // of which one lane waits for it, and the others for that lane
   const Ran ran = run("programs", {"told_by_a_thread"});
   EXPECT_EQ(ran.output, "224\n");

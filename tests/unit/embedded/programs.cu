@@ -331,6 +331,20 @@ static void poll_memory() { // no CUDA call while waiting
   std::printf("%d\n", *flag);
 }
 
+static void poll_beside() { // what the host polls has nothing to do with the other kernel
+  volatile int* flag = nullptr;
+  CHECK(cudaMallocHost(const_cast<int**>(&flag), 4));
+  *flag = 0;
+  cudaStream_t a, b;
+  CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+  int* beside = device<int>(1);
+  raise_flag<<<1, 1, 0, a>>>(beside, 5);
+  raise_flag<<<1, 1, 0, b>>>(flag, 9);
+  while (*flag == 0) {}
+  std::printf("%d\n", *flag);
+}
+
 static void spin_on_stream() { // one kernel waits for another's flag
   cudaStream_t a, b;
   CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
@@ -489,7 +503,7 @@ int main(int count, char** words) {
   struct { const char* name; void (*run)(); } const programs[] = {
       {"vector_add", vector_add}, {"streams", streams}, {"symbols", symbols}, {"copies", copies}, {"graphs", graphs},
       {"callbacks", callbacks}, {"memory", memory}, {"launches", launches}, {"two_threads", two_threads},
-      {"default_stream", default_stream}, {"poll_memory", poll_memory},
+      {"default_stream", default_stream}, {"poll_memory", poll_memory}, {"poll_beside", poll_beside},
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
       {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
