@@ -53,7 +53,8 @@ int run_check(const Arguments& arguments) {
   if (!recorded) return fail(recorded.error());
   std::error_code error;
   if (!fs::exists(recorded->trace, error)) {
-    return fail("'" + split.command[0] + "' made no CUDA call: there is nothing to check");
+    const std::string ended = recorded->status ? "ended with status " + std::to_string(recorded->status) + " and " : "";
+    return fail("'" + split.command[0] + "' " + ended + "made no CUDA call: there is nothing to check");
   }
   Expected<Analysis> analysis = analyze(recorded->trace, analyzing);
   if (!analysis) return fail(analysis.error());

@@ -107,7 +107,7 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   const std::string releases = bulk(first) ? "the copy completes on " : "the first arrives at ";
   const Phase& unlooked = entry.unlooked;
   const auto covers = [&](const Phase& wait) {
-    return wait.mark && wait.block == released.block && wait.address == released.address &&
+    return wait.mark && released.mark && wait.block == released.block && wait.address == released.address &&
            wait.phase >= released.phase;
   };
   const auto early = entry.arrived_before.find({seen.block, seen.address});
@@ -125,7 +125,7 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
                        ? "; it arrives again behind it, for phase " + std::to_string(released.phase) +
                              ": unless that first arrival comes too early, the wait asks for the wrong parity or token"
                        : ""));
-  } else if (released.mark && covers(unlooked) && !covers(seen)) {
+  } else if (covers(unlooked) && !covers(seen)) {
     out.push_back(releases + object_text(released.address) + ", but nothing depends on the outcome of the wait at " +
                   place(unlooked.mark) + ", which orders nothing" +
                   (entry.unlooked_succeeded ? ", though it succeeded in this run" : ""));
@@ -158,7 +158,7 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   } else if (!released.mark && seen.mark && !bulk(first) &&
              (race.level == RaceLevel::shared || race.first.thread.block_bits() == race.second.thread.block_bits())) {
     out.push_back("the second waits for " + object_text(seen.address) + " (" + place(seen.mark) +
-                  "), where the first's thread does not arrive after its access");
+                  "), where the first's thread does not arrive between the two");
   }
   if (bulk(first) && entry.async_wait) {
     if (entry.async_reads_only && first.kind != AccessKind::read) {

@@ -412,7 +412,7 @@ TEST(LitmusWords, Mbarriers) {
   says(Litmus().mbarrier_arrive(t0, own).write(t0, x).mbarrier_test(same_block, own).read(same_block, x).why(),
        "before it made its access");
   says(Litmus().write(t0, x).mbarrier_arrive(same_warp, own).mbarrier_test(same_block, own).read(same_block, x).why(),
-       "does not arrive after its access");
+       "does not arrive between the two");
   says(Litmus().write(t0, x).mbarrier_arrive(t0, own).unused_test(same_block, own).read(same_block, x).why(),
        "nothing depends on the outcome of the wait at a.cu:");
   says(Litmus().bulk_load(t0, x, own).complete().unused_test(same_block, own).shared_read(same_block).why(),
