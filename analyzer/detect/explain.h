@@ -40,6 +40,8 @@ class Explainer final : public trace::RecordVisitor {
   // Of a race of a plain access with a strong one, in another block: the broken messages that make both what they are,
   // those that lack nothing but that this access be strong. Empty of other races.
   std::string plain_message(std::size_t index) const;
+  // The line that reads a location and writes it back, whose updates race; the same for all that one line makes.
+  std::optional<SideId> updated_by(std::size_t index) const;
   // "kernel a(int*) (operation 7 in stream 2)", of a side of a race or of what the two have in common.
   std::string named(order::OperationIndex operation) const;
   // Where the host submitted an operation that is a side of a race; empty where that is not known.

@@ -58,4 +58,10 @@ bool Explainer::updates(const Case& entry) const {
   });
 }
 
+std::optional<SideId> Explainer::updated_by(std::size_t index) const {
+  const Case& entry = cases_[index];
+  if (!updates(entry)) return std::nullopt;
+  return write_of_line(*entry.race)->side;
+}
+
 } // namespace deadheat::detect

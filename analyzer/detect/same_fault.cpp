@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -112,6 +113,21 @@ std::vector<bool> join_messages(const Explainer& explainer, std::vector<std::siz
   return leads;
 }
 
+// Those of updates by one line, of those that are no other fault. True of the first of several.
+std::vector<bool> join_updates(const Explainer& explainer, std::vector<std::size_t>& first) {
+  std::map<SideId, std::size_t> known;
+  std::vector<bool> leads(first.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::optional<SideId> line = first[i] == i ? explainer.updated_by(i) : std::nullopt;
+    if (!line) continue;
+    const auto [at, is_new] = known.try_emplace(*line, i);
+    if (is_new) continue;
+    std::replace(first.begin(), first.end(), i, at->second);
+    leads[at->second] = true;
+  }
+  return leads;
+}
+
 // Those that one wait should have ordered. A free that comes too early goes with what it makes.
 std::vector<MissingWait> join_waits(const Detector& detector, const std::vector<FoundRace>& races,
                                     const Explainer& explainer, std::vector<std::size_t>& first) {
@@ -144,9 +160,10 @@ void join_faults(const Detector& detector, const std::vector<FoundRace>& found, 
   const std::vector<MissingBarrier> barriers = missing_barriers(detector, found, between, alone);
   std::vector<std::size_t> first = firsts(detector, found, barriers);
   const std::vector<MissingWait> waits = join_waits(detector, found, explainer, first);
-  const std::vector<bool> leads = join_messages(explainer, first);
+  const std::vector<bool> leads = join_messages(explainer, first), updated = join_updates(explainer, first);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto others = std::count(first.begin(), first.end(), i) - 1;
+    if (updated[i]) races[from + i].why += "; an atomic operation settles " + of_the_same_fault(others, "other");
     if (leads[i]) races[from + i].why += "; that message, put right, orders " + of_the_same_fault(others, "other");
     if (others && waits[i].waits)
       races[from + i].why +=

@@ -1,7 +1,7 @@
 // Races that one fault makes. Of memory: who is in no order with the free of a pool's memory is in none with those
 // either that have the memory after it, from their allocation on; what orders the one with the free orders it with all
 // of them. Between operations: those that one missing wait makes (missing_waits.h). Inside a launch: one missing
-// barrier (missing_barriers.h), or one message (Explainer::broken_message).
+// barrier (missing_barriers.h), one message (Explainer::broken_message), or one line whose updates are not atomic.
 //
 // Thread-safety: none is needed.
 #pragma once
