@@ -132,6 +132,7 @@ cudaError_t deadheat::embedded::add_node(Call& call, cudaGraphNode_t* result, cu
   std::vector<GraphNode*> after;
   const cudaError_t status = dependencies_of(call, *graph, list, count, &after);
   if (status != cudaSuccess) return status;
+  note_call_site(call, work);
   GraphNode* node = graph->add(type, std::move(work), std::move(after));
   if (child) {
     node->child = child->clone();
@@ -144,6 +145,7 @@ cudaError_t deadheat::embedded::add_node(Call& call, cudaGraphNode_t* result, cu
 cudaError_t deadheat::embedded::change_node(Call& call, cudaGraphNode_t handle, cudaGraphNodeType type, Work work) {
   GraphNode* node = node_of(call, handle);
   if (!node || node->type != type) return cudaErrorInvalidValue;
+  note_call_site(call, work);
   node->work = std::move(work);
   return cudaSuccess;
 }
@@ -153,6 +155,7 @@ cudaError_t deadheat::embedded::change_node(Call& call, cudaGraphExec_t executab
   GraphExec* found = executable_of(call, executable);
   GraphExec::Step* step = found ? found->step(reinterpret_cast<GraphNode*>(handle)) : nullptr;
   if (!step || step->type != type) return cudaErrorInvalidValue;
+  note_call_site(call, work);
   step->work = std::move(work);
   return cudaSuccess;
 }

@@ -70,12 +70,15 @@ cudaError_t submit_now(Call& call, std::uint32_t stream, const Work& work, const
   return cudaSuccess;
 }
 
+void note_call_site(const Call& call, Work& work) {
+  if (call.runtime.options.output.empty()) return;
+  const auto* launch = std::get_if<trace::Launch>(&work.what);
+  work.call_site = launch ? call_site(launch->kernel) : call_site();
+}
+
 cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operation) {
   if (operation) *operation = 0;
-  if (!call.runtime.options.output.empty()) {
-    const auto* launch = std::get_if<trace::Launch>(&work.what);
-    work.call_site = launch ? call_site(launch->kernel) : call_site();
-  }
+  note_call_site(call, work);
   bool captured = false;
   const cudaError_t status = capture(call, stream, work, &captured);
   if (captured || status != cudaSuccess) return status;

@@ -17,13 +17,16 @@ struct Work {
   std::function<void()> callback = {}; // of a HostCallback: the program's function …
   cudaHostNodeParams host = {};        // … and what it was made from, if it can be a graph's node
   const void* code = nullptr;          // where it lies
-  std::string call_site = {};          // of the call that submitted or captured it, when recording
+  std::string call_site = {};          // of the call that submitted it or made it a node, when recording
   cudaEvent_t event = nullptr;         // of an event node, which …
   bool event_waits = false;            // … waits for it, or records it
   std::shared_ptr<GraphMemory> memory = {}; // of a node that allocates or frees memory
 };
 
 Work host_work(const Call& call, const cudaHostNodeParams& host);
+
+// Says in the work where the call was made, when recording.
+void note_call_site(const Call& call, Work& work);
 
 // Submits to the stream, or adds a node where the stream is being captured (*operation is 0 then).
 cudaError_t submit(Call& call, Stream& stream, Work work, std::uint32_t* operation = nullptr);

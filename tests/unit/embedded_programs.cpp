@@ -161,6 +161,18 @@ TEST(Embedded, RecordsWhatAProgramDoes) {
   EXPECT_TRUE(all<trace::ProgramEnd>(records)[0].clean);
 }
 
+TEST(Embedded, NodesAreNamedByTheCallThatAddedThem) {
+  const std::string trace = scratch("by_hand");
+  EXPECT_EQ(run("programs", {"run_by_hand"}, "output=" + trace).output, "3\n");
+  unsigned launches = 0;
+  for (const trace::Operation& operation : all<trace::Operation>(records_of(trace))) {
+    if (!std::holds_alternative<trace::Launch>(operation.what)) continue;
+    ++launches;
+    EXPECT_NE(operation.call_site.find("(graph_by_hand(int*))"), std::string::npos) << operation.call_site;
+  }
+  EXPECT_EQ(launches, 1u);
+}
+
 TEST(Embedded, CallsAreNamedByTheirLine) {
   const std::string trace = scratch("lines");
   EXPECT_EQ(run("debug", {"graphs"}, "output=" + trace).status, 0);

@@ -345,6 +345,28 @@ static void poll_beside() { // what the host polls has nothing to do with the ot
   std::printf("%d\n", *flag);
 }
 
+static cudaGraph_t graph_by_hand(int* to) {
+  cudaGraph_t graph;
+  cudaGraphNode_t node;
+  int value = 3;
+  void* arguments[] = {&to, &value};
+  cudaKernelNodeParams kernel = {};
+  kernel.func = reinterpret_cast<void*>(raise_flag);
+  kernel.gridDim = kernel.blockDim = dim3(1);
+  kernel.kernelParams = arguments;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+  return graph;
+}
+
+static void run_by_hand() {
+  int* to = device<int>(1);
+  cudaGraphExec_t executable;
+  CHECK(cudaGraphInstantiate(&executable, graph_by_hand(to), 0));
+  CHECK(cudaGraphLaunch(executable, nullptr));
+  std::printf("%d\n", read(to));
+}
+
 static void spin_on_stream() { // one kernel waits for another's flag
   cudaStream_t a, b;
   CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
@@ -504,6 +526,7 @@ int main(int count, char** words) {
       {"vector_add", vector_add}, {"streams", streams}, {"symbols", symbols}, {"copies", copies}, {"graphs", graphs},
       {"callbacks", callbacks}, {"memory", memory}, {"launches", launches}, {"two_threads", two_threads},
       {"default_stream", default_stream}, {"poll_memory", poll_memory}, {"poll_beside", poll_beside},
+      {"run_by_hand", run_by_hand},
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
       {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
