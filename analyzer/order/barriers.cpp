@@ -52,7 +52,7 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
                 [&](std::uint32_t, const ClockPointer& own) { of.common = joined(of.common, own); });
     of.own.set(warp, ~of.exited_lanes[warp], nullptr);
   }
-  if (!rules_.only_marked) of.common = Clock::with(of.common, std::move(entries));
+  if (!rules_.only_marked) of.common = Clock::with(of.common, entries);
 }
 
 void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
@@ -109,7 +109,7 @@ void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std:
     of.warps[warp & 31] = now;
     if (!any) return;
   } else {
-    all = Clock::with(all, std::move(entries));
+    all = Clock::with(all, entries);
   }
   of.own.set(warp & 31, mask, all); // which has what each knew
 }

@@ -150,7 +150,7 @@ ClockPointer Causality::known(ThreadKey key) {
 
 ReleasedPointer Causality::snapshot(ThreadKey key, Stamp now) {
   const Block& of = block(key);
-  return std::make_shared<const Released>(Released{known(key), key, of.barrier, of.warps[key.warp()], now, 0});
+  return make_counted<const Released>(known(key), key, of.barrier, of.warps[key.warp()], now);
 }
 
 void Causality::acquire(ThreadKey lane0, std::uint32_t lanes, const ClockPointer& clock) {

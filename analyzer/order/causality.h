@@ -59,6 +59,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -486,7 +487,7 @@ class Causality {
       };
       ChainPointer chain;
       Remote remote, remote_wide; // by arrivals of .cta scope; by wider ones
-      std::vector<Seen> seen;
+      boost::container::small_vector<Seen, 8> seen;
       bool seen_by(const Seen& who) const;
       void add_seen(const Seen& who);
     };
@@ -646,7 +647,7 @@ class Causality {
   std::unordered_map<Location, LocationState, LocationHash> locations_;
   std::bitset<1 << 14> location_bits_; // by hash: clear where there is surely none
   std::unordered_map<Location, MbarrierState, LocationHash> mbarriers_;
-  std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::deque<BulkGroups>> bulk_pending_;
+  std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::list<BulkGroups>> bulk_pending_;
   std::unordered_map<std::uint64_t, std::vector<LaneCopies>> lane_copies_; // by lane 0 of the warp
   std::unordered_map<AsyncGroup, AsyncState> async_groups_;
   AsyncGroup last_group_ = 0;

@@ -227,13 +227,14 @@ void Causality::proxy_fence(ThreadKey lane0, std::uint32_t lanes, bool shared, b
   Block& of = block(lane0);
   const std::uint32_t warp = lane0.warp();
   const std::uint64_t bits = lane0.block_bits();
-  std::vector<std::uint32_t> spaces;
-  if (shared) spaces.push_back(proxied_shared);
-  if (global) spaces.push_back(proxied_global);
-  for (const std::uint32_t space : spaces) {
+  for (const std::uint32_t space : {proxied_shared, proxied_global}) {
+    if (!(space == proxied_shared ? shared : global)) continue;
     Proxied& last = last_proxied_[space == proxied_global]; // many threads know the same
     const auto visible = [&](const ClockPointer& known) {
-      if (known && last.of != known) last = {known, Clock::with(nullptr, known->proxied(space))};
+      if (known && last.of != known) {
+        std::vector<ClockEntry> entries = known->proxied(space);
+        last = {known, Clock::with(nullptr, entries)};
+      }
       return known ? last.visible : nullptr;
     };
     const ClockPointer done = Clock::with(

@@ -112,7 +112,10 @@ const ClockPointer& Causality::inherited(OperationIndex operation, bool waited) 
   }
   if (began) all = Clock::with(all, {{ThreadKey(operation, ~0u, 0).block_bits(), warp_group(0), 1}}); // begun_behind()
   // All of it is visible to all proxies: the end of a launch lies between.
-  if (all && !rules_.only_marked) all = Clock::with(all, all->proxied(proxied_global));
+  if (all && !rules_.only_marked) {
+    std::vector<ClockEntry> visible = all->proxied(proxied_global);
+    all = Clock::with(all, visible);
+  }
   return all;
 }
 

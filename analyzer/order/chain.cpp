@@ -15,8 +15,7 @@ void Gathered::add(const ClockPointer& known) {
 }
 
 void Gathered::add(const ClockEntry& entry) {
-  constexpr std::size_t most = 4096, usual = 16;
-  if (entries_.empty()) entries_.reserve(usual);
+  constexpr std::size_t most = 4096;
   entries_.push_back(entry);
   if (entries_.size() == most) clock();
 }
@@ -35,8 +34,10 @@ void Gathered::add(const Released& released) {
 
 const ClockPointer& Gathered::clock() {
   if (entries_.empty()) return clock_;
-  clock_ = Clock::with(clock_, std::move(entries_));
+  clock_ = Clock::with(clock_, {entries_.data(), entries_.size()});
+  constexpr std::size_t most_kept = 64;
   entries_.clear();
+  if (entries_.capacity() > most_kept) entries_.shrink_to_fit();
   return clock_;
 }
 

@@ -23,18 +23,21 @@
 namespace deadheat::order {
 
 // What is released: what a thread knew, and what it did itself. Apart, since many know the same.
-struct Released {
+struct Released : Counted<Released> {
   ClockPointer known;
   ThreadKey thread;
   // What it did itself: up to there its block, its warp, itself; 0: nothing.
   Stamp block = 0, warp = 0, now = 0;
   std::uint32_t others = 0; // lanes of its warp that knew the same, and released what they did as it did
 
+  Released() = default;
+  Released(ClockPointer clock, ThreadKey key, Stamp of_block, Stamp of_warp, Stamp own, std::uint32_t other_lanes = 0)
+      : known(std::move(clock)), thread(key), block(of_block), warp(of_warp), now(own), others(other_lanes) {}
   ClockPointer clock() const;
 };
-using ReleasedPointer = std::shared_ptr<const Released>; // null: nothing
+using ReleasedPointer = boost::intrusive_ptr<const Released>; // null: nothing
 inline ReleasedPointer only_known(ClockPointer known) {
-  return std::make_shared<const Released>(Released{std::move(known), {}, 0, 0, 0, 0});
+  return make_counted<const Released>(std::move(known), ThreadKey(), 0, 0, 0);
 }
 
 // Releases that are joined when somebody asks for them.
@@ -47,7 +50,7 @@ class Gathered {
 
  private:
   ClockPointer clock_, known_; // the latter: what was added last
-  std::vector<ClockEntry> entries_; // to be added
+  boost::container::small_vector<ClockEntry, 8> entries_; // to be added
 };
 
 // A release pattern: who made it, the scope of its first operation, what came before that.
@@ -77,7 +80,8 @@ class Selection {
   std::size_t before(std::size_t place) const; // how many
   ClockPointer clock(const std::vector<Contribution>& chain, unsigned level, std::size_t number) const;
 
-  std::vector<std::uint32_t> places_, with_earlier_; // of the chain; those of the latter are among the former
+  boost::container::small_vector<std::uint32_t, 8> places_;
+  std::vector<std::uint32_t> with_earlier_; // of the chain; those of the latter are among the former
   std::size_t joined_ = 0; // so many are
   Gathered gathered_;
   // Who asked last, if he was behind.
@@ -123,7 +127,7 @@ struct FenceGroup {
   friend auto operator<=>(const FenceGroup&, const FenceGroup&) = default;
 };
 
-struct Chain {
+struct Chain : Counted<Chain> {
   std::vector<Contribution> contributions;
   bool all_wide = true; // contributions of gpu and sys scope only
   std::uint64_t devices = 0; // that contributed, as device_bit() of each
@@ -143,7 +147,7 @@ struct Chain {
   // That group's last of the first `count`; null: there is none.
   const Fenced* last_fenced(const FenceGroup& group, std::size_t count) const;
 };
-using ChainPointer = std::shared_ptr<Chain>;
+using ChainPointer = boost::intrusive_ptr<Chain>;
 
 // Devices beyond the 63rd are as one.
 inline std::uint64_t device_bit(std::uint32_t device) { return std::uint64_t(1) << std::min(device, 63u); }

@@ -141,7 +141,7 @@ ClockPointer Clock::projected(const ClockPointer& clock, std::uint64_t from, std
       if (const std::uint32_t group = moved(entry.group)) list.push_back({leaf.first_, group, entry.stamp});
     });
   });
-  return with(nullptr, std::move(list));
+  return with(nullptr, list);
 }
 
 ClockPointer Clock::of_shared(const ClockPointer& clock, std::uint32_t operation) {
@@ -188,22 +188,28 @@ class Clock::Wider {
  public:
   bool covers(const Entry& entry) {
     const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
-    if (!of_threads(kind) || group >= async_group(0)) return false;
-    if (kind != kind_) {
-      stamps_.fill(0);
-      kind_ = kind;
-    }
-    if (group < stamps_.size()) {
-      if (group != whole_block && stamps_[whole_block] >= entry.stamp) return true;
-      stamps_[group] = std::max(stamps_[group], entry.stamp);
+    if (!of_threads(kind) || (group > warp_group(31) && !of_thread(group))) return false;
+    if (kind != kind_) kind_ = kind, has_ = 0, block_ = 0;
+    if (group == whole_block) {
+      block_ = std::max(block_, entry.stamp);
       return false;
     }
-    return stamps_[whole_block] >= entry.stamp || stamps_[warp_group((group - thread_group(0)) / 32)] >= entry.stamp;
+    if (block_ >= entry.stamp) return true;
+    if (of_thread(group)) {
+      const std::uint32_t warp = (group - thread_group(0)) / 32;
+      return (has_ >> warp & 1) && stamps_[warp] >= entry.stamp;
+    }
+    const std::uint32_t warp = group - warp_group(0);
+    stamps_[warp] = has_ >> warp & 1 ? std::max(stamps_[warp], entry.stamp) : entry.stamp;
+    has_ |= 1u << warp;
+    return false;
   }
 
  private:
   std::uint32_t kind_ = 0;
-  std::array<Stamp, 33> stamps_{};
+  std::uint32_t has_ = 0; // warps
+  Stamp block_ = 0;
+  std::array<Stamp, 32> stamps_; // of those warps
 };
 
 void Clock::append(const Entry& entry, Wider& wider) {
@@ -212,23 +218,6 @@ void Clock::append(const Entry& entry, Wider& wider) {
     entries_.back().stamp = std::max(entries_.back().stamp, entry.stamp);
   else
     entries_.push_back(entry);
-}
-
-bool Clock::covers(const Entry& entry) const {
-  const std::uint32_t kind = kind_of(entry.group), group = entry.group - kind;
-  if (!of_threads(kind) || group == whole_block || group >= async_group(0)) return false;
-  return at(kind + whole_block) >= entry.stamp ||
-         (of_thread(group) && at(kind + warp_group((group - thread_group(0)) / 32)) >= entry.stamp);
-}
-
-bool Clock::covers(const Clock& leaf) const {
-  auto at = entries_.begin();
-  for (const Entry& entry : leaf.entries_) {
-    while (at != entries_.end() && at->group < entry.group) ++at;
-    const bool there = at != entries_.end() && at->group == entry.group && at->stamp >= entry.stamp;
-    if (!there && !covers(entry)) return false;
-  }
-  return true;
 }
 
 Clock::Entry& Clock::entry_of(std::uint32_t group) {
@@ -254,24 +243,35 @@ void Clock::widen() {
 }
 
 ClockPointer Clock::join_leaves(const ClockPointer& a, const ClockPointer& b) {
-  if (!a->warps_ && !b->warps_) {
-    if (a->covers(*b)) return a;
-    if (b->covers(*a)) return b;
-  }
-  auto result = std::make_shared<Clock>();
-  result->first_ = a->first_;
-  result->entries_.reserve(a->entries_.size() + b->entries_.size());
+  boost::container::small_vector<Entry, 2 * many_threads> both;
+  both.resize(a->entries_.size() + b->entries_.size(), boost::container::default_init);
   Wider wider;
-  auto i = a->entries_.begin(), j = b->entries_.begin();
-  while (i != a->entries_.end() || j != b->entries_.end()) {
-    const bool take_a = j == b->entries_.end() || (i != a->entries_.end() && i->group <= j->group);
-    result->append(take_a ? *i++ : *j++, wider);
+  const Entry *i = a->entries_.data(), *const end_a = i + a->entries_.size(),
+              *j = b->entries_.data(), *const end_b = j + b->entries_.size();
+  Entry* end = both.data();
+  bool more_than_a = a->warps_ || b->warps_, more_than_b = more_than_a; // or it is to be found out
+  while (i != end_a || j != end_b) {
+    const bool of_a = j == end_b || (i != end_a && i->group <= j->group),
+               of_b = i == end_a || (j != end_b && j->group <= i->group);
+    const Stamp in_a = of_a ? i->stamp : 0, in_b = of_b ? j->stamp : 0;
+    *end = {of_a ? i->group : j->group, std::max(in_a, in_b)};
+    i += of_a, j += of_b;
+    if (wider.covers(*end)) continue;
+    more_than_a |= in_a < end->stamp, more_than_b |= in_b < end->stamp;
+    ++end;
   }
+  if (!more_than_a) return a;
+  if (!more_than_b) return b;
+  auto result = make_counted<Clock>();
+  result->first_ = a->first_;
+  result->entries_.assign(both.data(), end);
   result->widen();
   if (a->warps_ || b->warps_) result->join_warps(*a, *b);
   result->settle();
-  if (same_entries(*result, *a)) return a;
-  if (same_entries(*result, *b)) return b;
+  if (a->warps_ || b->warps_) {
+    if (same_entries(*result, *a)) return a;
+    if (same_entries(*result, *b)) return b;
+  }
   return result;
 }
 
@@ -294,13 +294,17 @@ bool Clock::same_entries(const Clock& a, const Clock& b) {
 void Clock::join_warps(const Clock& a, const Clock& b) {
   std::array<std::array<Stamp, 32>, 32> more{};
   std::uint32_t with_more = 0; // warps
-  std::erase_if(entries_, [&](const Entry& entry) {
-    if (!of_thread(entry.group)) return false;
+  Entries others;
+  for (const Entry& entry : entries_) {
+    if (!of_thread(entry.group)) {
+      others.push_back(entry);
+      continue;
+    }
     const std::uint32_t thread = entry.group - thread_group(0);
     more[thread / 32][thread % 32] = entry.stamp;
     with_more |= 1u << thread / 32;
-    return true;
-  });
+  }
+  entries_ = std::move(others);
   const Stamp of_block = at(whole_block);
   warps_ = std::make_unique<Warps>();
   for (std::uint32_t warp = 0; warp < 32; ++warp) {
@@ -329,7 +333,7 @@ void Clock::join_warps(const Clock& a, const Clock& b) {
       (*warps_)[warp] = in_a;
     else if (in_b && in_b->stamps == stamps)
       (*warps_)[warp] = in_b;
-    else if (auto lanes = std::make_shared<const Lanes>(stamps); lanes->count)
+    else if (auto lanes = make_counted<const Lanes>(stamps); lanes->count)
       (*warps_)[warp] = std::move(lanes);
   }
 }
@@ -340,7 +344,7 @@ void Clock::settle() {
     std::size_t count = 0;
     for (const auto& lanes : *warps_) count += lanes ? lanes->count : 0;
     if (count > many_threads) return;
-    std::vector<Entry> all;
+    Entries all;
     each_entry([&](const Entry& entry) { all.push_back(entry); });
     std::stable_sort(all.begin(), all.end(), [](const Entry& x, const Entry& y) { return x.group < y.group; });
     entries_ = std::move(all);
@@ -369,7 +373,7 @@ ClockPointer Clock::join_nodes(const ClockPointer& a, const ClockPointer& b) {
   }
   if (same_as_a) return a;
   if (same_as_b) return b;
-  auto result = std::make_shared<Clock>();
+  auto result = make_counted<Clock>();
   result->first_ = a->first_;
   result->height_ = a->height_;
   result->parts_ = std::move(parts);
@@ -385,7 +389,7 @@ ClockPointer Clock::join_part(const ClockPointer& whole, const ClockPointer& par
   const ClockPointer joined = there ? join(*place, part) : part;
   if (there && joined == *place) return whole;
   const auto index = place - whole->parts_.begin();
-  auto result = std::make_shared<Clock>();
+  auto result = make_counted<Clock>();
   result->first_ = whole->first_;
   result->height_ = whole->height_;
   result->parts_.reserve(whole->parts_.size() + !there);
@@ -399,7 +403,7 @@ ClockPointer Clock::join_part(const ClockPointer& whole, const ClockPointer& par
 
 // A node over two that have no block in common.
 ClockPointer Clock::above(const ClockPointer& a, const ClockPointer& b) {
-  auto result = std::make_shared<Clock>();
+  auto result = make_counted<Clock>();
   for (result->first_ = a->first_; result->first_ != b->first_ >> fan * result->height_ << fan * result->height_;) {
     ++result->height_;
     result->first_ = a->first_ >> fan * result->height_ << fan * result->height_;
@@ -448,7 +452,7 @@ ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
   return both;
 }
 
-ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more) {
+ClockPointer Clock::with(const ClockPointer& clock, std::span<ClockEntry> more) {
   std::sort(more.begin(), more.end(), [](const ClockEntry& a, const ClockEntry& b) {
     return a.block != b.block ? a.block < b.block : a.group < b.group;
   });
@@ -456,7 +460,7 @@ ClockPointer Clock::with(const ClockPointer& clock, std::vector<ClockEntry> more
   for (auto at = more.begin(); at != more.end();) {
     const std::uint64_t block = at->block;
     const auto end = std::find_if(at, more.end(), [&](const ClockEntry& entry) { return entry.block != block; });
-    auto leaf = std::make_shared<Clock>();
+    auto leaf = make_counted<Clock>();
     Wider wider;
     leaf->first_ = block;
     leaf->entries_.reserve(std::size_t(end - at));

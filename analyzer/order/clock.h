@@ -11,16 +11,22 @@
 // (the aim of tree clocks, Mathur et al., ASPLOS 2022, which share nothing and need to know who made a clock). The tree
 // of a given set of blocks is always the same; a join that adds nothing to a clock gives that one back, and each thread
 // remembers which of the last ones did: of two clocks that each grew a little, only what grew is compared again.
-// Thread-safety: immutable values; safe to share.
+//
+// Thread-safety: immutable values, whose references one thread counts (counted.h).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
+
+#include <boost/container/small_vector.hpp>
+
+#include "analyzer/order/counted.h"
 
 namespace deadheat::order {
 
@@ -84,9 +90,9 @@ constexpr std::uint32_t phase_group(std::uint64_t offset) {
 }
 
 class Clock;
-using ClockPointer = std::shared_ptr<const Clock>; // null: nothing seen
+using ClockPointer = boost::intrusive_ptr<const Clock>; // null: nothing seen
 
-class Clock {
+class Clock : public Counted<Clock> {
  public:
   // Up to which stamp this clock has seen what `thread` did; 0: nothing.
   Stamp seen(ThreadKey thread) const { return seen_in(thread, 0); }
@@ -116,8 +122,12 @@ class Clock {
   friend bool operator==(const Clock&, const Clock&);
 
   static ClockPointer join(const ClockPointer& a, const ClockPointer& b); // `a` itself where `b` adds nothing
-  // A clock with `more` (in any order) added.
-  static ClockPointer with(const ClockPointer& clock, std::vector<ClockEntry> more);
+  // A clock with `more` (in any order; they are sorted) added.
+  static ClockPointer with(const ClockPointer& clock, std::span<ClockEntry> more);
+  static ClockPointer with(const ClockPointer& clock, std::initializer_list<ClockEntry> more) {
+    boost::container::small_vector<ClockEntry, 4> list(more);
+    return with(clock, {list.data(), list.size()});
+  }
 
   // Entries for all that this clock has seen, as visible to the asynchronous proxy.
   std::vector<ClockEntry> proxied(std::uint32_t space) const;
@@ -147,14 +157,14 @@ class Clock {
   // Entries of a warp's threads, of a leaf that has many of them: clocks share those of the warps in which they do not
   // differ.
   static constexpr std::size_t many_threads = 64;
-  struct Lanes {
+  struct Lanes : Counted<Lanes> {
     std::array<Stamp, 32> stamps{}; // 0: no entry
     std::uint32_t count = 0; // of entries
     Stamp lowest = ~Stamp(0); // of them
     explicit Lanes(const std::array<Stamp, 32>& of);
     Part counted;
   };
-  using Warps = std::array<std::shared_ptr<const Lanes>, 32>; // null: no entries
+  using Warps = std::array<boost::intrusive_ptr<const Lanes>, 32>; // null: no entries
 
   std::uint64_t last() const { return first_ + (std::uint64_t(1) << fan * height_) - 1; }
   std::uint64_t part_of(std::uint64_t block) const { return block >> fan * (height_ - 1); } // number of a part
@@ -174,8 +184,6 @@ class Clock {
 
   static ClockPointer join_leaves(const ClockPointer& a, const ClockPointer& b);
   static bool same_entries(const Clock& a, const Clock& b);
-  bool covers(const Entry& entry) const; // does an entry of the block, or of its warp?
-  bool covers(const Clock& leaf) const; // of leaves without warps_: would it add nothing?
   Entry& entry_of(std::uint32_t group); // in its place; a new one has stamp 0
   void widen();
   void join_warps(const Clock& a, const Clock& b);
@@ -191,7 +199,8 @@ class Clock {
   // lie in warps_. A node has at least two parts, sorted by first_, all of other sixteenths of its blocks.
   std::uint64_t first_ = 0;
   std::uint32_t height_ = 0;
-  std::vector<Entry> entries_;
+  using Entries = boost::container::small_vector<Entry, 6>;
+  Entries entries_;
   std::unique_ptr<Warps> warps_;
   std::vector<ClockPointer> parts_;
 };

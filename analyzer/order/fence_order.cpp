@@ -131,7 +131,8 @@ ClockPointer Causality::joined(FenceOrder& order, ThreadKey of_block, LanesOf&& 
   ClockPointer base; // of the entries
   std::vector<ClockEntry> entries;
   const auto join = [&] {
-    if (!entries.empty()) all = Clock::join(all, Clock::with(base, std::exchange(entries, {})));
+    if (!entries.empty()) all = Clock::join(all, Clock::with(base, entries));
+    entries.clear();
   };
   for (auto at = fences.rbegin(); at != fences.rend(); ++at) {
     std::uint32_t lanes = lanes_to_add(*at);

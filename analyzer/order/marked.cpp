@@ -30,7 +30,7 @@ ClockPointer of_warps(const ClockPointer& clock) {
     if (entry.group >= thread_group(0) && entry.group < thread_group(1024))
       more.push_back({entry.block, warp_group((entry.group - thread_group(0)) / 32), entry.stamp});
   }
-  return more.empty() ? clock : Clock::with(clock, std::move(more));
+  return more.empty() ? clock : Clock::with(clock, more);
 }
 
 } // namespace

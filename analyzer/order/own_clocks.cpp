@@ -37,7 +37,7 @@ ClockPointer OwnClocks::together(const Alike& alike, ThreadKey lane0, std::uint3
       entries.push_back(
           {lane0.block_bits(), of.of_thread_0 + lane0.thread() + std::uint32_t(std::countr_zero(rest)), of.stamp});
   }
-  return Clock::with(alike.clock, std::move(entries));
+  return Clock::with(alike.clock, entries);
 }
 
 // So that each of the lanes is in one that has no others.

@@ -281,10 +281,10 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (!access.writes) return continues;
 
   if (!chain) {
-    chain = std::make_shared<Chain>();
+    chain = make_counted<Chain>();
     chain->first = now;
   } else if (!latest) { // it read an older write: a branch of that chain
-    auto branch = std::make_shared<Chain>();
+    auto branch = make_counted<Chain>();
     branch->first = now;
     for (std::size_t i = 0; i < std::min(count, chain->contributions.size()); ++i) {
       const Contribution& c = chain->contributions[i];
@@ -354,7 +354,7 @@ Causality::MbarrierState::Phase& Causality::mbarrier_phase(ThreadKey key, const 
   MbarrierState::Phase& state = at->second.phases[phase];
   if (!state.chain) {
     constexpr std::size_t usual = 8; // warps that arrive
-    state.chain = std::make_shared<Chain>();
+    state.chain = make_counted<Chain>();
     state.chain->contributions.reserve(usual);
   }
   return state;
@@ -374,10 +374,9 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
       const ThreadKey first(lane0.operation(), lane0.block(), warp * 32 + std::uint32_t(std::countr_zero(alike)));
       const ClockPointer known = joined(of.common, own);
       if (rules_.only_marked && !known) return;
-      const auto released = rules_.only_marked
-                                ? only_known(known)
-                                : std::make_shared<const Released>(
-                                      Released{known, first, of.barrier, of.warps[warp], now, alike & (alike - 1)});
+      const auto released = rules_.only_marked ? only_known(known)
+                                               : make_counted<const Released>(known, first, of.barrier, of.warps[warp],
+                                                                              now, alike & (alike - 1));
       contribute(*chain, first, scope, released);
       if (object.block - 1 != lane0.block_bits()) {
         MbarrierState::Remote& remote = scope > Scope::cta ? at.remote_wide : at.remote;
@@ -407,7 +406,7 @@ void Causality::mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, cons
   std::vector<ClockEntry> entries;
   for (std::uint32_t rest = lanes; rest; rest &= rest - 1)
     entries.push_back({lane0.block_bits(), async_group(lane0.thread() + std::uint32_t(std::countr_zero(rest))), now});
-  contribute(*chain, lane0, Scope::cta, only_known(Clock::with(nullptr, std::move(entries))));
+  contribute(*chain, lane0, Scope::cta, only_known(Clock::with(nullptr, entries)));
 }
 
 bool Causality::MbarrierState::Phase::seen_by(const Seen& who) const {
@@ -418,7 +417,8 @@ bool Causality::MbarrierState::Phase::seen_by(const Seen& who) const {
 }
 
 void Causality::MbarrierState::Phase::add_seen(const Seen& who) {
-  std::erase_if(seen, [&](Seen& of) { return of.lane0 == who.lane0 && !(of.lanes &= ~who.lanes); });
+  const auto gone = [&](Seen& of) { return of.lane0 == who.lane0 && !(of.lanes &= ~who.lanes); };
+  seen.erase(std::remove_if(seen.begin(), seen.end(), gone), seen.end());
   constexpr std::size_t most = 64; // of warps that wait; others look again
   if (seen.size() < most) seen.push_back(who);
 }
@@ -454,7 +454,7 @@ void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Locati
   for (auto at = phases.begin(); at != phases.end() && at->first <= phase; ++at) {
     // Earlier phases are complete too. Long gone ones were seen by whoever arrived since.
     if (phase - at->first > 2) {
-      at->second.seen = {};
+      at->second.seen.clear();
       continue;
     }
     auto& [chain, remote, remote_wide, seen] = at->second;

@@ -62,7 +62,7 @@ Causality::Seen Causality::certain(const StrongAccess& read, const LocationState
   if (compared > most_compared) return seen;
   // It may have observed these in place of what it did: what was released by both.
   const ClockPointer here = acquirable(read.thread, *seen.chain, seen.count, Scope::sys);
-  Seen both{std::make_shared<Chain>(), 0};
+  Seen both{make_counted<Chain>(), 0};
   const auto add = [&](const Seen& of) {
     for (std::size_t i = 0; i < of.count; ++i) {
       const Contribution& c = of.chain->contributions[i];

@@ -37,7 +37,7 @@ RC_GTEST_PROP(Chains, WhatTheFirstOfThemReleased, (const std::vector<std::uint64
   std::size_t looked_at = 0;
   for (const std::uint64_t number : numbers) {
     Contribution more;
-    more.released = std::make_shared<const Released>(released(number, chain.size() + 1));
+    more.released = make_counted<const Released>(released(number, chain.size() + 1));
     more.with_earlier = number % 13 == 0;
     chain.push_back(more);
     if (number % 4 == 0) continue; // who asks, asks about some now and then
