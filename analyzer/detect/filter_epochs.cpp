@@ -66,10 +66,13 @@ void Epochs::stands_for(SegmentId id, Actor& actor, bool write, bool own) {
   const Segment& at = segments_[id];
   Segment& copy = segments_[actor.segment];
   const ThreadKey from = key_from(at.key);
-  // What a block knows is known to all who can touch its shared memory.
+  copy.over_generic |= at.over_generic;
+  // What a block knows is known to all who can touch its shared memory; that it is visible to copies, perhaps not.
   if (actor.shared && !at.group && from.block_bits() == actor.lane0.block_bits() &&
-      at.stamp <= causality_.last_barrier(actor.lane0) && causality_.alone(actor.lane0))
+      at.stamp <= causality_.last_barrier(actor.lane0) && causality_.alone(actor.lane0)) {
+    copy.over_generic |= write && actor.async_proxy && !causality_.block_knows_visible(from, at.stamp);
     return;
+  }
   bool writes = at.over_writes, reads = at.over_reads;
   if (!causality_.complete_alike(copy.group, at.group, own && from == actor.lane0)) (write ? writes : reads) = true;
   copy.over_writes |= writes;
@@ -125,7 +128,9 @@ bool Epochs::across_proxies(SegmentId id, std::uint8_t who, Actor& actor, unsign
   if (at.group) {
     const ThreadKey one = lane_of(from, who & 31);
     return causality_.ordered_across_proxies(one, at.stamp, at.group, me, actor.shared) &&
-           all_ordered(at, one, me, writes);
+           all_ordered(at, one, me, writes) &&
+           (!at.over_generic || causality_.barrier_is_visible(me) ||
+            causality_.knows_issue(one, at.stamp, at.group, me, at.since_told));
   }
   if (who >> 5 != one_lane) { // several strong writes: they are over, and visible, when their operation is
     return from.operation() != me.operation() && causality_.operation_ordered(from.operation(), at.stamp, me);

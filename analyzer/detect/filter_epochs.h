@@ -163,11 +163,12 @@ class Epochs {
   }
   struct [[gnu::packed]] Segment {
     std::uint64_t key = 0; // of lane 0 of the warp
-    // Of copies: they stand for writes, for reads; and for what their threads did since they told anybody (stands_for).
-    order::Stamp stamp : 61, over_writes : 1, over_reads : 1, since_told : 1;
+    // Of copies: they stand for writes, for reads; for what their threads did since they told anybody; for writes
+    // through the generic proxy that their block knows, and not all of it with a proxy fence (stands_for).
+    order::Stamp stamp : 60, over_writes : 1, over_reads : 1, since_told : 1, over_generic : 1;
     order::AsyncGroup group = 0;
     Segment(std::uint64_t key = 0, order::Stamp stamp = 0, order::AsyncGroup group = 0)
-        : key(key), stamp(stamp), over_writes(0), over_reads(0), since_told(0), group(group) {}
+        : key(key), stamp(stamp), over_writes(0), over_reads(0), since_told(0), over_generic(0), group(group) {}
   };
   static_assert(sizeof(Segment) == 20);
   // A list that grows without a copy, and of which no more lies ready than a piece.

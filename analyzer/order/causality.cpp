@@ -273,6 +273,19 @@ bool Causality::warp_ordered_across_proxies(ThreadKey first, Stamp stamp, Thread
   return false;
 }
 
+bool Causality::block_knows_visible(ThreadKey thread, Stamp stamp) const {
+  if (stamp <= missing_) return true;
+  const Block* of = find_block(thread);
+  return of && of->common && of->common->seen_warp(thread, proxied_shared) >= stamp;
+}
+
+bool Causality::barrier_is_visible(ThreadKey thread) const {
+  const Stamp barrier = last_barrier(thread);
+  for (const Clock* clock : clocks_of(thread))
+    if (clock && clock->entry(thread.block_bits(), proxied_shared + whole_block) >= barrier) return true;
+  return barrier <= missing_;
+}
+
 bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Stamp stamp, ThreadKey second) const {
   if (stamp <= missing_) return true;
   ThreadKey first(operation, index, 0);

@@ -280,6 +280,11 @@ class Causality {
   bool warp_ordered_for(ThreadKey first, Stamp stamp, ThreadKey second) const;
   // The same across proxies, as ordered_across_proxies().
   bool warp_ordered_across_proxies(ThreadKey first, Stamp stamp, ThreadKey second, bool shared) const;
+  // A sufficient condition: do all threads of its block know, as visible to the asynchronous proxy, what the warp of
+  // `thread` did to shared memory up to `stamp`?
+  bool block_knows_visible(ThreadKey thread, Stamp stamp) const;
+  // Does the thread so know all that its block did to it up to the last full barrier?
+  bool barrier_is_visible(ThreadKey thread) const;
   // Do all lanes of the thread's warp know the same, but for what each did itself?
   bool alike(ThreadKey thread) const {
     const Block* of = find_block(thread);

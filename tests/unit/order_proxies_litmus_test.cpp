@@ -222,6 +222,30 @@ TEST(LitmusOverwritten, BeforeTheBarrierOfTheBlock) {
       .shared_write(same_warp)
       .none();
 }
+TEST(LitmusOverwritten, BeforeTheBarrierOfTheBlockByAnotherCopy) { // which needs a proxy fence of its own
+  const auto filled = [](bool all, bool told = false) {
+    Litmus litmus;
+    litmus.shared_write(same_block);
+    if (all) litmus.proxy_fence(same_block);
+    litmus.block_barrier(0);
+    if (!all) litmus.proxy_fence(t0);
+    if (told) litmus.mbarrier_arrive(t0, own);
+    return litmus.bulk_load(t0, x, own).complete().mbarrier_test(same_warp, own);
+  };
+  filled(true).bulk_load(same_warp, x, other).none();
+  filled(false).bulk_load(same_warp, x, other).races({{1, 3}}); // the completion does not tell of t0's fence
+  filled(false).shared_read(same_warp).bulk_load(same_warp, x, other).races({{1, 4}});
+  filled(false).mbarrier_test(t0, own).bulk_load(t0, x, other).none();
+  filled(false, true).bulk_load(same_warp, x, other).none();
+  filled(false).proxy_fence(same_warp).bulk_load(same_warp, x, other).none();
+  filled(false).block_barrier(0).bulk_load(same_warp, x, other).none();
+  filled(false)
+      .bulk_load(same_warp, x, own)
+      .complete(1)
+      .mbarrier_test(same_block, own, 1)
+      .shared_read(same_block)
+      .races({{1, 3}});
+}
 TEST(LitmusOverwritten, ReadsByCopies) { // what they read before is as little told
   const auto loaded = [] {
     return Litmus().read(t1, x).write(t1, y, release, gpu).read(t0, y, acquire, gpu).bulk_load(t0, x, own).complete();
