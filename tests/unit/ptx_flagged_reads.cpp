@@ -97,6 +97,24 @@ TEST(PtxFlaggedReads, OtherWaysOutOfTheLoop) {
                        "ld.volatile.global.u32 %r6, [%rd2];\nsetp.ne.u32 %p3, %r6, 0;\n@%p3 bra E;\nN: " +
                        until_equal + "E: " + take),
             "0 on st.global.u32");
+  // Who has looked often enough ends, or stops the program.
+  for (const std::string end : {"exit;\n", "trap;\n"}) {
+    EXPECT_EQ(flagged_in("L: " + pair + until + spin + end + "E: " + take), "0 on st.global.u32");
+    EXPECT_EQ(flagged_in("L: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 1000;\n@%p2 bra N;\n" + end + "N: " + pair +
+                         until_equal + take),
+              "0 on st.global.u32");
+    EXPECT_EQ(flagged_in("mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 1000;\n@%p2 bra N;\n" + end +
+                         "N: " + pair + until_equal + "st.global.u32 [%rd9], %r1;\nmov.u32 %r5, 0;\n" +
+                         "M: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 1000;\n@%p2 bra O;\n" + end + "O: " + pair +
+                         "setp.ne.u32 %p1, %r2, %r10;\n@%p1 bra M;\n" + take),
+              "0 on st.global.u32; 0 on st.global.u32");
+  }
+  EXPECT_EQ(flagged_in("L: " + pair + until + spin + "red.global.add.u32 [%rd3], 1;\nexit;\nE: " + take),
+            "0 st.global.u32"); // where he goes on to is not looked at
+  EXPECT_EQ(flagged_in("L: " + pair + "setp.ge.u32 %p1, %r2, %r9;\n@%p1 bra E;\n" + spin + "exit;\nE: " + take), "-");
+  // Who gives up tries the next one.
+  EXPECT_EQ(flagged_in("O: mov.u32 %r5, 0;\nL: " + pair + until + spin + "add.u64 %rd1, %rd1, 8;\nbra O;\nE: " + take),
+            "0 st.global.u32");
   // Who gives up comes to the same place: from there nobody knows.
   EXPECT_EQ(flagged_in("L: " + pair + until + spin + "E: " + take), "-");
   // A first look, outside of the loop.

@@ -158,8 +158,8 @@ class Ways {
     result.next = next_of(comes_to_[0]);
     result.behind_others = next_of(comes_to_[1]);
     const Operand* const address = address_of(*code_.at(read_));
-    result.moves_on =
-        found_ && address && (address->elements[0].kind != Operand::Kind::reg || steady(address->elements[0].reg));
+    result.moves_on = found_ && !gave_up_and_on_ && address &&
+                      (address->elements[0].kind != Operand::Kind::reg || steady(address->elements[0].reg));
     const auto says_nothing = [](const FlaggedRead::Next& next) { return next.behind.empty() && !next.ends; };
     if (!result.moves_on && says_nothing(result.next) && says_nothing(result.behind_others)) return {};
     return result;
@@ -171,6 +171,8 @@ class Ways {
     FlagTests::Registers registers;
     Elements tested = 0, found = 0; // elements that decided about the way; those that were what was waited for
     bool left = false; // the loop around the read, with the flag
+    bool gave_up = false; // left it without, for a reason that no element is: looks that are counted, a word to stop
+    bool by_elements = false; // where it went last, these decided
     bool passed = false; // something of which it is told, before it has looked at any element
     bool done() const { return left || (tested && !(tested & ~found)); }
     auto operator<=>(const Way&) const = default;
@@ -196,11 +198,15 @@ class Ways {
 
   void begin(Way way) {
     if (way.at < code_.function.body.size() && loop_ && !Code::contains(*loop_, code_.flow.block_of(way.at)) &&
-        way.tested) {
-      goes_on_without_ |= !way.done();
-      found_ = way.left = true;
-      way.registers.clear();
-      way.tested = way.found = 0;
+        way.tested && !way.gave_up) {
+      if (!way.done() && !way.by_elements) {
+        way.gave_up = true;
+      } else {
+        goes_on_without_ |= !way.done();
+        found_ = way.left = true;
+        way.registers.clear();
+        way.tested = way.found = 0;
+      }
     }
     if (!known_.insert(way).second) return;
     complete_ = complete_ && left_ && known_.size() <= most_ways;
@@ -215,6 +221,7 @@ class Ways {
       if (!way.done()) waiting_.insert(way.at);
       if (again_.count(way.at)) {
         const bool behind = loop_ ? way.left : way.done();
+        gave_up_and_on_ |= way.gave_up;
         (behind ? comes_to_[way.passed].behind : read_again_).insert(code_.sites[way.at]);
         return;
       }
@@ -244,7 +251,8 @@ class Ways {
   // False: it cannot go there.
   bool decide(Way& way, const Guard& guard, bool holds) {
     const auto known = way.registers.find(guard.reg);
-    if (known == way.registers.end()) return true;
+    way.by_elements = known != way.registers.end();
+    if (!way.by_elements) return true;
     FlagTests::Says& says = known->second;
     const bool zero = holds == guard.negated;
     const Elements found = zero ? says.zero : says.other;
@@ -268,9 +276,11 @@ class Ways {
       way.at = label->second;
       return begin(std::move(way));
     }
+    way.by_elements = false;
     for (const RegisterId r : register_use(i).reads) {
       const auto known = way.registers.find(r);
       if (known == way.registers.end()) continue;
+      way.by_elements = true;
       way.tested |= known->second.from;
       deciding_ |= known->second.from;
     }
@@ -293,6 +303,7 @@ class Ways {
   bool tells(Way& way) {
     const Site* const site = code_.site_at(way.at);
     if (!site || !is_told(*site)) return false;
+    gave_up_and_on_ |= way.gave_up;
     ComesTo& at = comes_to_[way.passed];
     if (way.left || way.tested) {
       goes_on_without_ |= !loop_ && !way.done();
@@ -355,6 +366,7 @@ class Ways {
   bool complete_ = true, returns_ = false;
   bool goes_on_without_ = false; // without the flag, having looked at it
   bool found_ = false; // on some way out of the loop around the read
+  bool gave_up_and_on_ = false; // who gave up goes on, and may read another vector
 };
 
 std::optional<FlaggedRead> flagged_read(const Code& code, std::uint32_t statement, std::size_t& left) {
