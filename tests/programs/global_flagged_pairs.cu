@@ -21,7 +21,7 @@ __global__ void exchange(const int* in, int2* pairs, int* out) {
     [[maybe_unused]] unsigned looks = 0;
     do {
 #ifdef RACY
-      if (++looks > 1 << 16) asm volatile("exit;");
+      if (++looks > 1 << 12) asm volatile("exit;");
 #endif
       asm volatile("ld.relaxed.gpu.global.v2.s32 {%0, %1}, [%2];"
                    : "=r"(other), "=r"(flag) : "l"(slot + me * threads) : "memory");  // @B
