@@ -77,7 +77,9 @@ class Detector {
   // Weak records of strong accesses came: what follows from them is known to all workers only if they get everything.
   bool strays() const { return strays_; }
   // Several devices were at work, where it had taken a scope of one device for one of all.
-  bool unexpected_device() const { return covers_device_ && operations_.several_devices(); }
+  bool unexpected_device() const {
+    return (covers_device_ || causality_.took_device_for_all()) && operations_.several_devices();
+  }
   // Blocks use the shared memory of others of their cluster.
   bool peers() const { return peers_; }
   // Of the first pass: there are vectors that carry data beside a flag.

@@ -298,6 +298,10 @@ class Causality {
   // thread's warp does now; nor all that the operation did up to any stamp.
   bool knows_no_other_block(ThreadKey thread) const;
 
+  // There were fence.sc operations of .sys scope while there was one device: what they order is known within that
+  // alone.
+  bool took_device_for_all() const { return took_device_for_all_; }
+
   // Synchronization edges that rest on a guess: which write a read saw was not certain.
   std::uint64_t assumed_edges() const { return assumed_edges_; }
   // Stamp of the last synchronization that orders something the thread's warp did before it with what others do after;
@@ -657,7 +661,7 @@ class Causality {
   std::unordered_map<AsyncGroup, AsyncState> async_groups_;
   AsyncGroup last_group_ = 0;
   std::size_t many_groups_ = 1 << 16;
-  bool unused_tests_ = false, unused_reads_ = false, narrow_fences_ = false;
+  bool unused_tests_ = false, unused_reads_ = false, narrow_fences_ = false, took_device_for_all_ = false;
   bool marked_ = false; // something was
   std::uint64_t exchanges_ = 0; // read-modify-writes since then
 };

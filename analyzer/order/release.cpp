@@ -162,6 +162,7 @@ void Causality::release(ByScope& released, Scope scope, const ReleasedPointer& l
 void Causality::fence(ThreadKey key, Ordering ordering, Scope scope, Stamp now, Restriction of) {
   if (scope == Scope::none || rules_.only_marked) return;
   if (of != Restriction::none) return restricted_fence(key, ordering, scope, now, of);
+  took_device_for_all_ |= ordering == Ordering::sc && scope == Scope::sys && !operations_.several_devices();
   if (is_acquire(ordering)) {
     Thread& state = thread(key);
     synchronize(key, awaited(key, scope));

@@ -172,6 +172,17 @@ TEST(LitmusFenceOrder, WithinABlockWriteAfterTheFence) {
   litmus.fence(same_warp, cta, Ordering::sc).write(same_warp, x).warp_barrier(0).atomic(t0, y).atomic(same_block, y);
   litmus.fence(same_block, cta, Ordering::sc).read(same_block, x).races({{1, 4}});
 }
+TEST(LitmusFenceOrder, BeforeTheOtherDeviceIsKnown) {
+  const auto told = [](Scope first) {
+    Litmus litmus;
+    litmus.launch(2).read({0, 33}, x).fence({0, 33}, first, Ordering::sc).atomic({0, 33}, y, relaxed, sys);
+    const std::uint32_t other = blocks_per_launch; // of the second launch the first
+    litmus.launch(3, 0, 1).atomic({other, 33}, y, relaxed, sys).block_barrier(other);
+    return litmus.fence({other, 1}, sys, Ordering::sc).write({other, 1}, x);
+  };
+  told(sys).none();
+  told(gpu).races({{1, 4}});
+}
 TEST(LitmusFenceOrder, OfClusterScope) {
   const auto told = [](Scope scope, std::uint32_t blocks_per_cluster) {
     Litmus litmus(blocks_per_cluster);
