@@ -7,9 +7,11 @@
 // partial to whole, a generation that is waited for with >=, a buffer that is no longer empty), either write may be
 // read. So a read is one of these if on every way from it on which its elements decide anything, but for those that
 // read the location again, all elements that were looked at equal values that stay as they are while the thread waits;
-// what is compared are whole elements. An element is data if it is in a register of its own, is used, and decides
-// nothing. Where there are too many ways, calls that may return before the flag is there, or code that was not
-// optimized (whose values go through memory), there are none.
+// what is compared are whole elements. A thread may also give up: leave the loop around the read where no element
+// decides (it has looked often enough, it is told to stop). What both come to, who found the flag and who gave up,
+// tells nothing then. An element is data if it is in a register of its own, is used, and decides nothing. Where there
+// are too many ways, calls that may return before the flag is there, or code that was not optimized (whose values go
+// through memory), there are none.
 //
 // Thread-safety: pure functions.
 #pragma once
