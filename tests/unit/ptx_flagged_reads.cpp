@@ -112,6 +112,10 @@ TEST(PtxFlaggedReads, OtherWaysOutOfTheLoop) {
   EXPECT_EQ(flagged_in("L: " + pair + until + spin + "red.global.add.u32 [%rd3], 1;\nexit;\nE: " + take),
             "0 st.global.u32"); // where he goes on to is not looked at
   EXPECT_EQ(flagged_in("L: " + pair + "setp.ge.u32 %p1, %r2, %r9;\n@%p1 bra E;\n" + spin + "exit;\nE: " + take), "-");
+  EXPECT_EQ(
+      flagged_in("L: mov.u32 %r5, 0;\n" + pair + until + "setp.lt.u32 %p2, %r2, %r9;\n@%p2 bra N;\nmov.u32 %r5, 1;\n" +
+                 "N: setp.eq.u32 %p3, %r5, 0;\n@%p3 bra L;\nexit;\nE: " + take),
+      "-"); // it was told so by the flag
   // Who gives up tries the next one.
   EXPECT_EQ(flagged_in("O: mov.u32 %r5, 0;\nL: " + pair + until + spin + "add.u64 %rd1, %rd1, 8;\nbra O;\nE: " + take),
             "0 st.global.u32");

@@ -129,7 +129,10 @@ class Ways {
         loop_(code.loop_around(read)),
         tests_(code.by_lane, unsteady),
         left_(left) {
-    begin({read + 1, FlagTests::read(*code.at(read)), 0, 0, false, false});
+    Way first;
+    first.at = read + 1;
+    first.registers = FlagTests::read(*code.at(read));
+    begin(std::move(first));
     while (!next_.empty() && complete_) {
       Way way = std::move(next_.back());
       next_.pop_back();
@@ -174,6 +177,7 @@ class Ways {
     bool gave_up = false; // left it without, for a reason that no element is: looks that are counted, a word to stop
     bool by_elements = false; // where it went last, these decided
     bool passed = false; // something of which it is told, before it has looked at any element
+    std::set<RegisterId> set_here; // to a constant, or of such, since elements decided: what they were shows in it
     bool done() const { return left || (tested && !(tested & ~found)); }
     auto operator<=>(const Way&) const = default;
   };
@@ -205,6 +209,7 @@ class Ways {
         goes_on_without_ |= !way.done();
         found_ = way.left = true;
         way.registers.clear();
+        way.set_here.clear();
         way.tested = way.found = 0;
       }
     }
@@ -234,6 +239,7 @@ class Ways {
       if (leaves(*i)) return leave(std::move(way), *i);
       if (tells(way)) return;
       tests_.execute(*i, way.registers);
+      note_set(*i, way);
       const std::uint32_t to = way.at + 1; // ways meet where blocks begin
       if (to < code_.function.body.size() && code_.flow.block_of(to) != code_.flow.block_of(way.at)) {
         way.at = to;
@@ -241,6 +247,19 @@ class Ways {
       }
     }
     ended(way, false);
+  }
+
+  static void note_set(const Instruction& i, Way& way) {
+    const RegisterUse use = register_use(i);
+    const bool here = way.tested && !way.left &&
+                      (use.reads.empty() || std::any_of(use.reads.begin(), use.reads.end(),
+                                                        [&](RegisterId r) { return way.set_here.count(r); }));
+    for (const RegisterId r : use.writes) {
+      if (here)
+        way.set_here.insert(r);
+      else if (!i.guard)
+        way.set_here.erase(r);
+    }
   }
 
   static bool leaves(const Instruction& i) {
@@ -251,8 +270,8 @@ class Ways {
   // False: it cannot go there.
   bool decide(Way& way, const Guard& guard, bool holds) {
     const auto known = way.registers.find(guard.reg);
-    way.by_elements = known != way.registers.end();
-    if (!way.by_elements) return true;
+    way.by_elements = known != way.registers.end() || way.set_here.count(guard.reg);
+    if (known == way.registers.end()) return true;
     FlagTests::Says& says = known->second;
     const bool zero = holds == guard.negated;
     const Elements found = zero ? says.zero : says.other;
