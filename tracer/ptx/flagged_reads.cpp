@@ -249,6 +249,7 @@ class Ways {
     ended(way, false);
   }
 
+  // Which constant a register is set to may hang on what elements were on the way here.
   static void note_set(const Instruction& i, Way& way) {
     const RegisterUse use = register_use(i);
     const bool here = way.tested && !way.left &&
@@ -298,8 +299,8 @@ class Ways {
     way.by_elements = false;
     for (const RegisterId r : register_use(i).reads) {
       const auto known = way.registers.find(r);
+      way.by_elements |= known != way.registers.end() || way.set_here.count(r);
       if (known == way.registers.end()) continue;
-      way.by_elements = true;
       way.tested |= known->second.from;
       deciding_ |= known->second.from;
     }
