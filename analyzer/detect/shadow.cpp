@@ -193,6 +193,34 @@ bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const Memo
   });
 }
 
+// Does each lane of `second` that `first` is not ordered before come after a read that observed that write (8.9.5)?
+// Else says which does not. `none`: where none counts as ordered.
+bool Shadow::observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool none,
+                      Lanes* unordered) {
+  if (!first.writes() || !first.stored || !is_strong(first.ordering) || first.group || first.proxy != second.proxy)
+    return false;
+  using Observed = order::Causality::Observed;
+  bool certain = true;
+  MemoryAccess one = second;
+  const order::ThreadKey lane0(second.thread.operation(), second.thread.block(), second.thread.thread() & ~31u);
+  for (std::uint32_t rest = second.lanes; rest; rest &= rest - 1) {
+    if (second.lanes != 1) {
+      one.thread.bits = lane0.bits + std::uint64_t(std::countr_zero(rest));
+      one.lanes = 1;
+      Lanes pair;
+      if (!none && ordered(memory, first, one, &pair)) continue;
+    }
+    const Observed seen = causality_.observed({memory, first.address}, first.stamp, one.thread, second.stamp);
+    if (seen == Observed::no) {
+      *unordered = {first.thread, one.thread};
+      return false;
+    }
+    certain &= seen == Observed::yes;
+  }
+  if (!certain) uncertain_.insert(std::minmax(sides_.place(first.place).side, sides_.place(second.place).side));
+  return true;
+}
+
 // True when `older` is ordered before `entry`; reports the conflict when it is not.
 bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
   MemoryAccess of_page[2];
@@ -208,13 +236,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   bool before = ordered(memory, first, second, &unordered);
   if (before && !outside_model(first, second)) return true;
   if (!conflicting(first, second)) return before;
-  if (first.writes() && first.stored && is_strong(first.ordering) && !first.group && first.proxy == second.proxy) {
-    using Observed = order::Causality::Observed;
-    const Observed seen = causality_.observed({memory, first.address}, first.stamp, second.thread, second.stamp);
-    if (seen == Observed::perhaps)
-      uncertain_.insert(std::minmax(sides_.place(first.place).side, sides_.place(second.place).side));
-    if (seen != Observed::no) return true;
-  }
+  if (observed(memory, first, second, before, &unordered)) return true;
   Conflict conflict = Conflict::data;
   if (morally_strong(first, second)) {
     conflict = first.atomic_operation() && second.atomic_operation() ? Conflict::atomics : Conflict::strong;

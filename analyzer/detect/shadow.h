@@ -193,6 +193,8 @@ class Shadow {
     order::ThreadKey of_first, of_second;
   };
   bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
+  bool observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool none,
+                Lanes* unordered);
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second);
   bool read_in_time(const MemoryAccess& read, const MemoryAccess& write);

@@ -358,6 +358,7 @@ class Causality {
     Location location;
     ChainPointer chain;
     std::size_t count = 0;
+    Scope scope = Scope::sys; // of a test of an mbarrier: whose arrivals it may observe
   };
   struct Seen { // what a read observed: the first `count` contributions
     ChainPointer chain;
@@ -557,7 +558,7 @@ class Causality {
   }
   // The least scope with which `thread` acquires the contribution; none: with no scope.
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
-  void await(ThreadKey thread, const Location& location, const ChainPointer& chain, std::size_t count);
+  void await(ThreadKey thread, const Pending& read);
   ClockPointer awaited(ThreadKey thread, Scope scope);
   void remember_looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count,
                           Stamp now);

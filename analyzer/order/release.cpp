@@ -124,20 +124,21 @@ ClockPointer Causality::across_the_device(ThreadKey key, Chain& chain, std::size
   return released(chain, selection, count);
 }
 
-void Causality::await(ThreadKey key, const Location& location, const ChainPointer& chain, std::size_t count) {
-  if (!count) return;
+void Causality::await(ThreadKey key, const Pending& read) {
+  if (!read.count) return;
   Thread& state = thread(key);
-  for (Pending& read : state.pending) {
-    if (read.chain != chain || !(read.location == location)) continue;
-    read.count = std::max(read.count, count);
+  for (Pending& earlier : state.pending) {
+    if (earlier.chain != read.chain || !(earlier.location == read.location) || earlier.scope != read.scope) continue;
+    earlier.count = std::max(earlier.count, read.count);
     return;
   }
-  state.pending.push_back({location, chain, count});
+  state.pending.push_back(read);
   if (state.pending.size() <= most_pending) return;
   for (std::size_t i = 0; i < most_pending / 2; ++i) {
     for (Scope scope : scopes) {
       ClockPointer& clock = state.pending_clocks[std::size_t(scope)];
-      clock = Clock::join(clock, acquirable(key, *state.pending[i].chain, state.pending[i].count, scope));
+      const Pending& earlier = state.pending[i];
+      clock = Clock::join(clock, acquirable(key, *earlier.chain, earlier.count, std::min(scope, earlier.scope)));
     }
   }
   state.pending.erase(state.pending.begin(), state.pending.begin() + most_pending / 2);
@@ -147,7 +148,8 @@ void Causality::await(ThreadKey key, const Location& location, const ChainPointe
 ClockPointer Causality::awaited(ThreadKey key, Scope scope) {
   const Thread& state = thread(key);
   ClockPointer clock = state.pending_clocks[std::size_t(scope)];
-  for (const Pending& read : state.pending) clock = Clock::join(clock, acquirable(key, *read.chain, read.count, scope));
+  for (const Pending& read : state.pending)
+    clock = Clock::join(clock, acquirable(key, *read.chain, read.count, std::min(scope, read.scope)));
   return clock;
 }
 
@@ -277,7 +279,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     if (may_acquire.chain)
       synchronize(access.thread, acquirable(access.thread, *may_acquire.chain, may_acquire.count, access.scope));
   }
-  if (may_acquire.chain && for_later) await(access.thread, sized, may_acquire.chain, may_acquire.count);
+  if (may_acquire.chain && for_later) await(access.thread, {sized, may_acquire.chain, may_acquire.count});
   const Stamp continues = latest && looked_at ? chain->first : 0;
   if (!access.writes) return continues;
 
@@ -469,8 +471,8 @@ void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Locati
     } else {
       for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
         const std::uint32_t lane = std::uint32_t(std::countr_zero(rest));
-        await(ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane), object, chain,
-              chain->contributions.size());
+        await(ThreadKey(lane0.operation(), lane0.block(), lane0.thread() + lane),
+              {object, chain, chain->contributions.size(), scope});
       }
     }
   }

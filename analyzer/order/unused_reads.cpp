@@ -63,10 +63,16 @@ Causality::Seen Causality::certain(const StrongAccess& read, const LocationState
   // It may have observed these in place of what it did: what was released by both.
   const ClockPointer here = acquirable(read.thread, *seen.chain, seen.count, Scope::sys);
   Seen both{make_counted<Chain>(), 0};
+  const auto released_here =
+      [&](const Contribution& c) { // by what it saw, or by a launch behind the one that released it
+        constexpr OperationIndex none = ~OperationIndex(0);
+        return Clock::join(here, c.released->clock()) == here ||
+               (here && begun_behind(*here, c.thread.operation(), none, false));
+      };
   const auto add = [&](const Seen& of) {
     for (std::size_t i = 0; i < of.count; ++i) {
       const Contribution& c = of.chain->contributions[i];
-      if (Clock::join(here, c.released->clock()) == here) contribute(*both.chain, c.thread, c.scope, c.released);
+      if (released_here(c)) contribute(*both.chain, c.thread, c.scope, c.released);
     }
   };
   add(same);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/unit/analyzer_chunks.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -114,7 +115,7 @@ unsigned lanes_that_add(const std::vector<trace::Record>& records) {
 TEST(Atomics, ThreadsAndMemoryDoNotMatter) {
   std::uint64_t lines = 0;
   unsigned more_goes = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 40)) {
     const std::vector<trace::Record> records = some_sums(seed);
     const Chunks chunks(records, 20);
     const std::string expected = found(chunks, 1);

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "analyzer/detect/find.h"
-#include "tracer/recorder/access_view.h"
+#include "tests/unit/seeds.h"
+#include "tests/unit/view_as_read.h"
 
 namespace deadheat::test {
 
@@ -25,8 +26,7 @@ class Chunks final : public detect::Source {
     for (std::size_t i = chunk * length_; i < std::min(records_.size(), (chunk + 1) * length_); ++i) {
       trace::Record record = records_[i];
       if (auto* access = std::get_if<trace::Access>(&record)) {
-        trace::AccessView view = view_of(*access);
-        affine(view);
+        trace::AccessView view = view_as_read(*access);
         visitor.access(view);
       } else {
         visitor.record(record);
@@ -36,23 +36,6 @@ class Chunks final : public detect::Source {
   const std::vector<trace::Record>& records() const { return records_; }
 
  private:
-  // As the reader says it.
-  static void affine(trace::AccessView& view) {
-    const unsigned first = unsigned(std::countr_zero(view.mask));
-    const std::uint32_t rest = view.mask & (view.mask - 1);
-    if (rest) {
-      const unsigned second = unsigned(std::countr_zero(rest));
-      const std::int64_t difference = std::int64_t(view.address[second] - view.address[first]);
-      if (difference % (second - first)) return;
-      view.stride = difference / (second - first);
-    }
-    view.affine = true;
-    for (unsigned lane = first; lane < 32; ++lane) {
-      const bool fits = view.address[lane] == view.address[first] + std::uint64_t(view.stride * (lane - first));
-      if ((view.mask >> lane & 1) && !fits) view.affine = false;
-    }
-    if (!view.affine) view.stride = 0;
-  }
   std::vector<trace::Record> records_;
   std::size_t length_;
 };
@@ -186,8 +169,8 @@ inline std::string left_out(const Chunks& chunks) {
 
 // Of each seed's records: the first pass leaves nothing out, and three threads find what one does (asked of every nth).
 template <typename Make>
-void compare_ways(Make&& make, std::uint64_t seeds, std::size_t chunk, std::uint64_t every, std::size_t& races) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+void compare_ways(Make&& make, std::uint64_t usual, std::size_t chunk, std::uint64_t every, std::size_t& races) {
+  for (const std::uint64_t seed : seeds(1, usual)) {
     const Chunks chunks(make(seed), chunk);
     ASSERT_EQ(left_out(chunks), "") << "seed " << seed;
     const std::string expected = found(chunks, 1);

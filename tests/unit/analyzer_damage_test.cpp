@@ -2,6 +2,7 @@
 // answer.
 #include "deadheat/footprint.h"
 #include "tests/unit/analyzer_traces.h"
+#include "tests/unit/seeds.h"
 #include "tests/unit/trace_generate.h"
 
 namespace deadheat::test {
@@ -50,7 +51,7 @@ trace::Record lie(trace::Random& random) {
 }
 
 TEST(LyingTraces, EndInAnAnswer) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 60)) {
     trace::Random random(seed);
     LittleTrace trace;
     for (std::uint32_t line = 0; line < 6; ++line) {

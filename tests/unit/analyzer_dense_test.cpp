@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/unit/analyzer_chunks.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -64,7 +65,7 @@ std::vector<trace::Record> some_records(std::uint64_t seed, bool with_bytes) {
 
 TEST(Dense, ThreadsPiecesAndMemoryDoNotMatter) {
   std::size_t races = 0;
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 12)) {
     const Chunks chunks(some_records(seed, seed % 2), 60);
     const std::string expected = found(chunks, 1);
     races += std::size_t(std::count(expected.begin(), expected.end(), '|'));
@@ -82,7 +83,7 @@ TEST(Dense, ThreadsPiecesAndMemoryDoNotMatter) {
 }
 
 TEST(Dense, TheFirstPassLeavesNothingOut) {
-  for (std::uint64_t seed = 100; seed < 140; ++seed) {
+  for (const std::uint64_t seed : seeds(100, 40)) {
     ASSERT_EQ(left_out(Chunks(some_records(seed, seed % 2), 60)), "") << "seed " << seed;
   }
 }

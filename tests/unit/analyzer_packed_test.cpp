@@ -9,6 +9,7 @@
 #include "analyzer/detect/packed.h"
 #include "analyzer/detect/partition.h"
 #include "deadheat/lanes.h"
+#include "tests/unit/seeds.h"
 #include "tests/unit/trace_generate.h"
 
 namespace deadheat::test {
@@ -38,7 +39,7 @@ std::string text(T record) {
 
 template <typename T>
 void come_out_as_they_went_in() {
-  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 3000)) {
     trace::Random random(seed);
     std::vector<T> records(1 + random.below(3));
     std::vector<std::uint64_t> packed(random.below(2)), places;

@@ -11,6 +11,7 @@
 
 #include "analyzer/detect/page_runs.h"
 #include "tests/unit/analyzer_chunks.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -213,7 +214,7 @@ std::set<std::pair<std::uint32_t, std::uint32_t>> pairs(const detect::Findings& 
 
 TEST(Runs, FindWhatAListOfAllAccessesDoes) {
   std::size_t total = 0, covered = 0, many = 0;
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 1500)) {
     const Operations operations(seed);
     const Chunks chunks(operations.records, 50);
     const auto expected = operations.races();
@@ -236,7 +237,7 @@ TEST(Runs, FindWhatAListOfAllAccessesDoes) {
 }
 
 TEST(Runs, ThreadsAndMemoryDoNotMatter) {
-  for (std::uint64_t seed = 1001; seed <= 1060; ++seed) {
+  for (const std::uint64_t seed : seeds(1001, 60)) {
     const Chunks chunks(Operations(seed).records, 20);
     const std::string expected = found(chunks, 1);
     for (unsigned jobs : {2u, 3u, 16u}) ASSERT_EQ(found(chunks, jobs), expected) << jobs << ", seed " << seed;

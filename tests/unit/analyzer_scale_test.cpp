@@ -10,6 +10,7 @@
 
 #include "tests/bench/analyzer_patterns.h"
 #include "tests/unit/analyzer_chunks.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -70,7 +71,7 @@ std::vector<trace::Record> some_records(std::uint64_t seed) {
 
 TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
   std::size_t races = 0;
-  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 24)) {
     const std::vector<trace::Record> records = some_records(seed);
     const std::string expected = found(Chunks(records, 1 << 20), 1);
     races += std::count(expected.begin(), expected.end(), '|');
@@ -162,7 +163,7 @@ TEST(Scale, LittleMemoryTakesMoreGoes) {
 }
 
 TEST(Scale, TheFirstPassLeavesNothingOut) {
-  for (std::uint64_t seed = 100; seed < 300; ++seed) {
+  for (const std::uint64_t seed : seeds(100, 200)) {
     ASSERT_EQ(left_out(Chunks(some_records(seed), 1 << 20)), "") << "seed " << seed;
   }
 }

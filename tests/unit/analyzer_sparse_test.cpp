@@ -10,6 +10,7 @@
 #include "analyzer/detect/filter.h"
 #include "analyzer/detect/filter_sparse.h"
 #include "analyzer/detect/strong_codes.h"
+#include "tests/unit/seeds.h"
 
 namespace {
 
@@ -192,9 +193,9 @@ TEST(Sparse, SaysWhatAMapSays) {
                           {2, 5000, 7, 0},          {0, 3000, 2048, 0x7000000}, {2, 3000, 1, (1ull << 34) - 4096},
                           {2, 1500, 11, 0xA0000000}};
   for (const Shape& shape : shapes) {
-    for (unsigned seed = 0; seed < 3; ++seed) {
+    for (const std::uint64_t seed : deadheat::test::seeds(0, 3)) {
       SCOPED_TRACE(testing::Message() << shape.units << " units, " << shape.apart << " apart, seed " << seed);
-      Model model(shape.unit_log2, shape.base, shape.units, shape.apart, seed);
+      Model model(shape.unit_log2, shape.base, shape.units, shape.apart, unsigned(seed));
       model.steps(shape.units * 2, 1);
       model.rename();
       model.steps(shape.units * 3, 0); // all are there, and full

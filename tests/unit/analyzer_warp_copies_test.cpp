@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/unit/analyzer_chunks.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -93,7 +94,7 @@ TEST(WarpsOfCopies, AreNoLessThanTheirLanesOneByOne) {
 }
 
 TEST(WarpsOfCopies, ThreadsAndPiecesDoNotMatter) {
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 30)) {
     const Chunks chunks(some_copies(seed), 20);
     const std::string expected = found(chunks, 1);
     for (unsigned jobs : {2u, 3u, 7u}) ASSERT_EQ(found(chunks, jobs, 0, 1000), expected) << jobs << ", seed " << seed;
@@ -116,7 +117,7 @@ std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& rec
 // What has no room in either pass, not even one part at a time, is counted.
 TEST(WarpsOfCopies, LittleMemoryLosesNoneUntold) {
   unsigned lost = 0, more_goes = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 10)) {
     const Chunks chunks(some_copies(seed), 20);
     const detect::Findings all = detect::find_races(chunks);
     const std::map<std::string, std::uint64_t> expected = pairs(all);
@@ -185,7 +186,7 @@ TEST(WarpsOfCopies, SourcesLeftOutAreCounted) {
 }
 
 TEST(WarpsOfCopies, AreTheSameAsRecordsOfALaneEach) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (const std::uint64_t seed : seeds(1, 200)) {
     const std::vector<trace::Record> records = some_copies(seed);
     std::vector<trace::Record> apart;
     for (const trace::Record& record : records) {

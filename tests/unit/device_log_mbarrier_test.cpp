@@ -10,6 +10,7 @@
 #include "deadheat/address.h"
 #include "tests/unit/device_log_seen.h"
 #include "tests/unit/device_log_segments.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::device_log {
 namespace {
@@ -303,7 +304,7 @@ TEST_P(Seeds, Watcher) {
   simulation.run();
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, Seeds, testing::Range(0u, 60u));
+INSTANTIATE_TEST_SUITE_P(Orders, Seeds, testing::ValuesIn(test::seed_list(0, 60)));
 
 }  // namespace
 }  // namespace deadheat::device_log

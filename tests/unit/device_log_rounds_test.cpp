@@ -10,6 +10,7 @@
 
 #include "tests/unit/device_log_rings.h"
 #include "tests/unit/device_log_segments.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::device_log {
 namespace {
@@ -194,9 +195,9 @@ class Device {
 };
 
 TEST(DeviceLogRounds, AnOrderThatIsMadeEarlyIsTheOneThatIsMadeAtTheEnd) {
-  for (unsigned seed = 1; seed <= 40; ++seed) {
+  for (const std::uint64_t seed : test::seeds(1, 40)) {
     for (const bool counters : {false, true}) {
-      Device first(60, 40, seed, counters), second(60, 40, seed, counters);
+      Device first(60, 40, unsigned(seed), counters), second(60, 40, unsigned(seed), counters);
       Checker whole, early;
       first.run(false, whole);
       second.run(true, early);
@@ -215,8 +216,8 @@ TEST(DeviceLogRounds, AnOrderThatIsMadeEarlyIsTheOneThatIsMadeAtTheEnd) {
 // Accesses to global memory wait in their warps behind ones to shared memory, which have other tickets.
 TEST(DeviceLogRounds, NothingIsPutBeforeWhatIsBehindAnAccessToSharedMemory) {
   std::uint64_t early_ones = 0;
-  for (unsigned seed = 1; seed <= 40; ++seed) {
-    Device first(60, 40, seed, true, true), second(60, 40, seed, true, true);
+  for (const std::uint64_t seed : test::seeds(1, 40)) {
+    Device first(60, 40, unsigned(seed), true, true), second(60, 40, unsigned(seed), true, true);
     Checker whole, early;
     first.run(false, whole);
     second.run(true, early);

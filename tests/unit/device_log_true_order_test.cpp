@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/unit/device_log_true_order.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::device_log::true_order {
 namespace {
@@ -156,7 +157,7 @@ TEST_P(TrueOrder, WhatWasThereIsStored) {
   check({.seed = GetParam(), .stages = 2, .writers = 1, .atomics = false, .locations = 24, .leftover = true});
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, TrueOrder, testing::Range(1u, 25u));
+INSTANTIATE_TEST_SUITE_P(Seeds, TrueOrder, testing::ValuesIn(test::seed_list(1, 24)));
 
 } // namespace
 } // namespace deadheat::device_log::true_order

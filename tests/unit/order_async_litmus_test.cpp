@@ -37,6 +37,24 @@ TEST(LitmusMbarriers, NobodyLooksAtTheOutcome) {
   sent().unused_test(t0, own, 0, cluster, relaxed).fence(t0, cta).read(t0, x).races({{1, 2}});
   seen().unused_test(t0, own, 0, cluster, relaxed).fence(t0, cta).read(t0, x).none();
 }
+// A fence behind a relaxed test ends a pattern that reaches no farther than the test does.
+TEST(LitmusMbarriers, ARelaxedTestHasAScope) {
+  const auto sent = [] { return Litmus(2).write(t0, x).mbarrier_arrive(t0, of_block_1, 0, cluster); };
+  sent().mbarrier_test(t1, of_block_1, 0, cluster, relaxed).fence(t1).read(t1, x).none();
+  sent().mbarrier_test(t1, of_block_1, 0, cta, relaxed).fence(t1).read(t1, x).races({{1, 2}});
+  sent() // the one that does
+      .mbarrier_test(t1, of_block_1, 0, cta, relaxed)
+      .mbarrier_test(t1, of_block_1, 0, cluster, relaxed)
+      .fence(t1)
+      .read(t1, x)
+      .none();
+  sent()
+      .mbarrier_test(t1, of_block_1, 0, cluster, relaxed)
+      .mbarrier_test(t1, of_block_1, 0, cta, relaxed)
+      .fence(t1)
+      .read(t1, x)
+      .none();
+}
 TEST(LitmusMbarriers, PhasesThatNobodyLooksAt) {
   const auto sent = [] {
     return Litmus().mbarrier_arrive(same_block, own, 0).write(same_block, x).mbarrier_arrive(same_block, own, 1);

@@ -1,5 +1,6 @@
 // Clocks against a list of all that was ever added to them.
 #include "analyzer/order/clock.h"
+#include "tests/unit/seeds.h"
 
 #include <gtest/gtest.h>
 
@@ -145,8 +146,10 @@ class Clocks {
 };
 
 TEST(Clock, SeesWhatWasAdded) {
-  for (unsigned seed = 1; seed <= 200 && !::testing::Test::HasFailure(); ++seed) {
-    Clocks clocks(seed);
+  for (const std::uint64_t seed : test::seeds(1, 200)) {
+    if (::testing::Test::HasFailure()) break;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Clocks clocks{unsigned(seed)};
     for (unsigned step = 0; step < 150; ++step) {
       clocks.step();
       clocks.compare(step % Clocks::pool);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/unit/order_litmus_words.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -303,24 +304,26 @@ std::size_t shows_only_what_is_allowed(const Program& program, bool shared) {
 }
 
 TEST(Histories, ShowNothingThatTheAxiomsForbid) {
-  RandomPrograms programs(7);
+  RandomPrograms programs(std::uint32_t(7 + seeds_from()));
   std::size_t weaker = 0;
-  for (int n = 0; n < 6000 && !HasFailure(); ++n) weaker += shows_only_what_is_allowed(programs.global(), false);
+  for (std::uint64_t n = 0; n < 6000 * seeds_times() && !HasFailure(); ++n)
+    weaker += shows_only_what_is_allowed(programs.global(), false);
   EXPECT_GT(weaker, 4000u);
 }
 TEST(HistoriesVectors, ShowNothingThatTheAxiomsForbid) {
   for (const bool shared : {false, true}) {
-    RandomPrograms programs(13, 2);
+    RandomPrograms programs(std::uint32_t(13 + seeds_from()), 2);
     std::size_t weaker = 0;
-    for (int n = 0; n < 300 && !HasFailure(); ++n)
+    for (std::uint64_t n = 0; n < 300 * seeds_times() && !HasFailure(); ++n)
       weaker += shows_only_what_is_allowed(shared ? programs.shared() : programs.global(), shared);
     EXPECT_GT(weaker, 100u);
   }
 }
 TEST(HistoriesShared, ShowNothingThatTheAxiomsForbid) {
-  RandomPrograms programs(11);
+  RandomPrograms programs(std::uint32_t(11 + seeds_from()));
   std::size_t weaker = 0;
-  for (int n = 0; n < 3000 && !HasFailure(); ++n) weaker += shows_only_what_is_allowed(programs.shared(), true);
+  for (std::uint64_t n = 0; n < 3000 * seeds_times() && !HasFailure(); ++n)
+    weaker += shows_only_what_is_allowed(programs.shared(), true);
   EXPECT_GT(weaker, 1000u);
 }
 

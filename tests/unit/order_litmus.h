@@ -52,6 +52,13 @@ class Litmus {
     execution_.events.back().unused = true;
     return *this;
   }
+  Litmus& with_other_lane() { // of its warp, for which it is one instruction
+    Event event = execution_.events.back();
+    event.thread ^= 1;
+    event.together = true;
+    event.instruction = std::uint32_t(execution_.events.size() - 1);
+    return add(event);
+  }
   Litmus& read_pair(At at, std::uint64_t where, Ordering ordering, Scope scope) { // a vector of two: one line
     read(at, where, ordering, scope);
     Event second = execution_.events.back();

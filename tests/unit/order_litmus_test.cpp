@@ -223,6 +223,16 @@ TEST(LitmusWRC, WeakData) {
       .races({{1, 2}, {1, 5}});
 }
 
+TEST(LitmusWRC, WhatALaneObservedItsWarpHasNot) {
+  const auto observed = [] { return Litmus().write(t0, y, relaxed, gpu).read(t1, y, relaxed, gpu); };
+  observed().read(t1, y).none();
+  observed().read(t1, y).with_other_lane().races({{1, 3}});
+  observed().warp_barrier(1).read(t1, y).with_other_lane().none();
+  observed().with_other_lane().read(t1, y).with_other_lane().none();
+  observed().write(t1, y).races({}); // it comes after the first lane's look
+  Litmus().write(t0, y, relaxed, gpu).read({1, 1}, y, relaxed, gpu).read(t1, y).with_other_lane().races({{1, 3}});
+}
+
 // ---- release sequences: observation order goes through read-modify-writes (8.9.2)
 
 TEST(LitmusChains, ThroughAnAtomic) {

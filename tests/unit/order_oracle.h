@@ -73,6 +73,7 @@ struct Event {
   bool unused = false; // of mbarrier_test and strong reads: nobody looks at the outcome
   bool polls = false; // of reads: in a loop that waits
   bool repeats = false; // of writes: what is there already
+  bool together = false; // with the event before, whose instruction another lane of the warp executes
   std::uint32_t instruction = none; // of accesses: the event that executed the same one before; none: this is the first
   bool generic = false; // of bulk_issue and bulk: st.async, a write alone, through the generic proxy
 

@@ -3,12 +3,13 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "tests/unit/order_patterns.h"
 #include "tests/unit/order_text.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::test {
 namespace {
@@ -24,6 +25,18 @@ bool agree(const Races& found, const Records& records) {
   const Races at_least = records.expected(), at_most = records.at_most();
   return std::includes(at_most.begin(), at_most.end(), found.begin(), found.end()) &&
          std::includes(found.begin(), found.end(), at_least.begin(), at_least.end());
+}
+
+// Of the events themselves: events that look the same have one line above.
+std::string differences(const Execution& execution) {
+  const Records records(execution, false);
+  const Races found = records.found(), at_least = records.expected(), at_most = records.at_most();
+  Races accused, missed;
+  std::set_difference(found.begin(), found.end(), at_most.begin(), at_most.end(),
+                      std::inserter(accused, accused.end()));
+  std::set_difference(at_least.begin(), at_least.end(), found.begin(), found.end(),
+                      std::inserter(missed, missed.end()));
+  return "event by event: accused " + text(accused) + ", missed " + text(missed);
 }
 
 void compare(const std::vector<std::uint64_t>& steps, bool clusters, bool several, bool pooled) {
@@ -46,14 +59,10 @@ RC_GTEST_PROP(Oracle, LikeEventsOfOneLine, (const std::vector<std::uint64_t>& st
   compare(steps, clusters, several, true);
 }
 
-// Without shrinking, thousands at once; DEADHEAT_ORACLE_ROUNDS and DEADHEAT_ORACLE_SEED ask for more and for others.
+// Without shrinking, thousands at once.
 TEST(Oracle, ManyExecutions) {
-  auto setting = [](const char* name, std::uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text ? std::strtoull(text, nullptr, 10) : otherwise;
-  };
-  const std::uint64_t rounds = setting("DEADHEAT_ORACLE_ROUNDS", 10000);
-  std::uint64_t state = setting("DEADHEAT_ORACLE_SEED", 1) * 88172645463325252ull | 1;
+  const std::uint64_t rounds = 10000 * seeds_times();
+  std::uint64_t state = (1 + seeds_from()) * 88172645463325252ull | 1;
   auto next = [&] {
     state ^= state << 13;
     state ^= state >> 7;
@@ -85,7 +94,8 @@ TEST(Oracle, ManyExecutions) {
     Records records(execution, round % 4 >= 2);
     Races found = records.found(), expected = records.expected();
     ASSERT_TRUE(agree(found, records)) << text(execution) << "found:    " << text(found)
-                                       << "\nexpected: " << text(expected);
+                                       << "\nexpected: " << text(expected) << "\n"
+                                       << differences(execution);
     racy += !found.empty();
   }
   EXPECT_GT(racy, rounds / 10);

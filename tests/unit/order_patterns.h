@@ -255,6 +255,7 @@ class PatternBuilder : public Builder {
       });
       Event complete = execution_.events[*oldest];
       complete.kind = Event::Kind::bulk_complete;
+      complete.together = false;
       complete.group = std::uint32_t(*oldest);
       pending_.erase(oldest);
       complete.phase = mbarrier_phases_[object];

@@ -64,6 +64,7 @@ class Builder {
           choose.below(4) == 0 && (event.ordering == Ordering::acquire || event.ordering == Ordering::release);
       if (event.of_shared) event.scope = Scope::cluster;
       add(event);
+      add_other_lane(event, choose);
     } else if (what < 15) {
       barrier(event, choose);
     } else if (what < 16) {
@@ -77,7 +78,9 @@ class Builder {
     } else if (choose.below(2)) {
       event.kind = Event::Kind::exit;
       add(event);
+      const bool both = add_other_lane(event, choose);
       gone_.insert({event.block, event.thread});
+      if (both) gone_.insert({event.block, event.thread ^ 1});
     }
   }
   // Launches begin, wait and end.
@@ -98,14 +101,32 @@ class Builder {
     return execution_.events.size() - 1;
   }
   bool gone(const Event& event) const { return gone_.count({event.block, event.thread}); }
+  // The other lane of the thread's warp may execute the same instruction: `as` says what it does there. False: it does
+  // not.
+  template <typename As>
+  bool add_other_lane(Event event, Choices& choose, As&& as) {
+    event.thread ^= 1;
+    if (event.thread > 1 || gone(event) || choose.below(3)) return false;
+    event.together = true;
+    const bool copies = event.kind == Event::Kind::copy_issue || event.kind == Event::Kind::bulk_issue;
+    if (!copies && event.instruction == Event::none) event.instruction = std::uint32_t(execution_.events.size() - 1);
+    as(event);
+    return true;
+  }
+  bool add_other_lane(const Event& event, Choices& choose) {
+    return add_other_lane(event, choose, [&](Event& other) { add(other); });
+  }
   void weak(Event& event, Choices& choose) {
     event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
     event.bytes = choose.of({4u, 1u, 2u, 8u});
     event.shared = choose.below(3) == 0;
-    share(event, choose);
-    event.address =
-        (event.shared ? 0 : memory) + choose.of({0u, 8u, 64u}) + choose.below(8 / event.bytes) * event.bytes;
-    add(event);
+    const auto somewhere = [&](Event& of) {
+      share(of, choose);
+      of.address = (of.shared ? 0 : memory) + choose.of({0u, 8u, 64u}) + choose.below(8 / of.bytes) * of.bytes;
+      add(of);
+    };
+    somewhere(event);
+    add_other_lane(event, choose, somewhere);
   }
   void strong(Event& event, Choices& choose) {
     event.access = choose.of({AccessKind::atomic, AccessKind::write, AccessKind::read});
@@ -131,7 +152,14 @@ class Builder {
     event.unused = !looked_at;
     add(event);
     const bool both = event.bytes == 4 && event.access != AccessKind::atomic && event.address % 8 == 0;
-    if (!both || choose.below(3)) return;
+    if (!both || choose.below(3)) {
+      add_other_lane(event, choose, [&](Event& other) {
+        if (other.bytes == 4 && choose.below(2)) other.address ^= 4;
+        if (other.access == AccessKind::atomic && !other.reduction) other.stored = choose.below(5) != 4;
+        add(other);
+      });
+      return;
+    }
     event.address += event.bytes;
     event.continued = true;
     add(event);
@@ -277,6 +305,11 @@ class Builder {
       event.ordering = cluster && choose.below(4) == 3 ? Ordering::relaxed : Ordering::release;
       event.phase = phase;
       add(event);
+      add_other_lane(event, choose, [&](Event& other) { // at either object of that block
+        other.barrier = 1 + 2 * block + choose.below(2);
+        other.phase = mbarrier_phases_[other.barrier];
+        add(other);
+      });
       if (phase < 2 && choose.below(2)) ++phase; // it was the last
     } else if (phase) {
       event.kind = Event::Kind::mbarrier_test;
@@ -290,6 +323,7 @@ class Builder {
         add(looked);
       }
       add(event);
+      add_other_lane(event, choose);
     }
   }
   void bulk(Event& event, Choices& choose) {
@@ -304,21 +338,25 @@ class Builder {
         event.bytes = 4;
         event.owner = event.block;
         if (by_object) event.barrier = 1 + 2 * into + choose.below(2);
-        const std::uint64_t global = memory + choose.below(2) * 4, shared = choose.below(2) * 4;
-        const std::size_t issue = add(event);
-        event.kind = Event::Kind::bulk;
-        event.group = std::uint32_t(issue);
-        event.line = 0;
-        event.access = AccessKind::read;
-        event.shared = store;
-        event.address = store ? shared : global;
-        add(event);
-        event.access = AccessKind::write;
-        event.shared = !store;
-        event.address = store ? global : shared;
-        event.owner = store ? event.block : into;
-        add(event);
-        if (by_object) pending_.push_back(issue);
+        const auto issue = [&](Event of) {
+          const std::uint64_t global = memory + choose.below(2) * 4, shared = choose.below(2) * 4;
+          const std::size_t issued = add(of);
+          of.together = false;
+          of.kind = Event::Kind::bulk;
+          of.group = std::uint32_t(issued);
+          of.access = AccessKind::read;
+          of.shared = store;
+          of.address = store ? shared : global;
+          add(of);
+          of.access = AccessKind::write;
+          of.shared = !store;
+          of.address = store ? global : shared;
+          of.owner = store ? of.block : into;
+          add(of);
+          if (by_object) pending_.push_back(issued);
+        };
+        issue(event);
+        add_other_lane(event, choose, issue);
         break;
       }
       case 2:
@@ -328,6 +366,7 @@ class Builder {
           pending_.erase(pending_.begin());
           Event complete = execution_.events[issue];
           complete.kind = Event::Kind::bulk_complete;
+          complete.together = false;
           complete.group = std::uint32_t(issue);
           std::uint32_t& phase = mbarrier_phases_[complete.barrier];
           complete.phase = phase;
@@ -338,12 +377,14 @@ class Builder {
       case 3:
         event.kind = Event::Kind::bulk_commit;
         add(event);
+        add_other_lane(event, choose);
         break;
       case 4:
         event.kind = Event::Kind::bulk_wait;
         event.phase = choose.below(2);
         event.relaxed = choose.below(3) == 2;
         add(event);
+        add_other_lane(event, choose);
         break;
       default:
         event.kind = Event::Kind::proxy_fence;
@@ -351,6 +392,7 @@ class Builder {
         event.relaxed = choose.below(4) == 3;
         if (choose.below(3) == 2) one_way(event, choose);
         add(event);
+        add_other_lane(event, choose);
     }
   }
   void one_way(Event& fence, Choices& choose) const {
@@ -364,28 +406,33 @@ class Builder {
     if (what < 2) {
       event.kind = Event::Kind::copy_issue;
       event.bytes = 4;
-      std::size_t issue = add(event);
-      event.kind = Event::Kind::copy;
-      event.group = std::uint32_t(issue);
-      event.line = 0;
-      event.address = memory + choose.below(2) * 4;
-      add(event);
-      event.access = AccessKind::write;
-      event.shared = true;
-      event.owner = event.block;
-      event.address = choose.below(2) * 4;
-      add(event);
+      const auto issue = [&](Event of) {
+        of.group = std::uint32_t(add(of));
+        of.together = false;
+        of.kind = Event::Kind::copy;
+        of.address = memory + choose.below(2) * 4;
+        add(of);
+        of.access = AccessKind::write;
+        of.shared = true;
+        of.owner = of.block;
+        of.address = choose.below(2) * 4;
+        add(of);
+      };
+      issue(event);
+      add_other_lane(event, choose, issue);
     } else if (what == 4) {
       event.kind = Event::Kind::copy_arrive;
       event.barrier = 1 + 2 * event.block + choose.below(2);
       std::uint32_t& phase = mbarrier_phases_[event.barrier];
       event.phase = phase;
       add(event);
+      add_other_lane(event, choose);
       if (phase < 2 && choose.below(2)) ++phase;
     } else {
       event.kind = what == 2 ? Event::Kind::copy_commit : Event::Kind::copy_wait;
       event.phase = what == 3 ? choose.below(2) : 0;
       add(event);
+      add_other_lane(event, choose);
     }
   }
 

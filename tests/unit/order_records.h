@@ -16,7 +16,7 @@
 #include "analyzer/detect/find.h"
 #include "deadheat/address.h"
 #include "tests/unit/order_oracle.h"
-#include "tracer/recorder/access_view.h"
+#include "tests/unit/view_as_read.h"
 
 namespace deadheat::test {
 
@@ -54,7 +54,9 @@ class Records {
       bool second_of_copy = (event.kind == Kind::copy || event.kind == Kind::bulk) && !lines_.empty() &&
                             event.access == AccessKind::write && !event.generic;
       if (second_of_copy) line = lines_.back();  // one instruction
-      if (event.continued) line = lines_.back();
+      if (event.continued || event.together) line = lines_.back();
+      const bool copied = event.kind == Kind::copy || event.kind == Kind::bulk;
+      if (copied && execution.events[event.group].together) line = lines_[event.group - 1];
       if (event.instruction != Event::none) line = lines_[event.instruction];
       lines_.push_back(line);
       const std::size_t next = module.sites.size() + 1;
@@ -105,7 +107,8 @@ class Records {
     return [this](trace::RecordVisitor& visitor) {
       for (trace::Record record : records_) {
         if (auto* access = std::get_if<trace::Access>(&record)) {
-          trace::AccessView view = view_of(*access);
+          // Addresses at equal distances are looked at as such, or one by one: half of all executions each.
+          trace::AccessView view = execution_.events.size() % 2 ? view_as_read(*access) : view_of(*access);
           visitor.access(view);
         } else {
           visitor.record(record);
@@ -135,12 +138,24 @@ class Records {
       default: return SiteKind::access;
     }
   }
+  // The record before, if that is of the same instruction; else a new one.
   template <typename T>
   T of_warp(const Event& event) {
     T record;
     record.warp = {launch_of(event), block_of(event), event.thread / 32};
-    record.mask = 1u << event.thread % 32;
+    if (event.together) {
+      record = std::get<T>(records_.back());
+      records_.pop_back();
+    }
+    record.mask |= 1u << event.thread % 32;
     return record;
+  }
+  // The first event of the instruction that event i is an execution of, by another lane of the warp.
+  std::uint32_t first_of(std::size_t i) const {
+    if (!execution_.events[i].together) return std::uint32_t(i);
+    const Event& before = execution_.events[i - 1];
+    const bool copied = before.kind == Event::Kind::copy || before.kind == Event::Kind::bulk;
+    return copied ? before.group : std::uint32_t(i - 1);
   }
   void event(std::size_t i) {
     const Event& event = execution_.events[i];
@@ -152,7 +167,7 @@ class Records {
         if (event.continued) break;
         auto record = of_warp<trace::Access>(event);
         record.module = 1;
-        record.site = event.instruction == Event::none ? std::uint32_t(i) : event.instruction;
+        record.site = event.instruction == Event::none ? first_of(i) : event.instruction;
         record.space = event.shared ? Space::shared : Space::global;
         record.address[lane] = event.address + rank_bits(event);
         if (event.strong()) {
@@ -171,7 +186,7 @@ class Records {
       case Event::Kind::fence: {
         auto record = of_warp<trace::Fence>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         record.ordering = event.ordering;
         record.scope = event.scope;
         records_.push_back(record);
@@ -180,7 +195,7 @@ class Records {
       case Event::Kind::arrive: {
         auto record = of_warp<trace::BarrierArrive>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         record.barrier = event.barrier;
         record.phase = event.phase;
         record.sync = leaves(event);
@@ -201,7 +216,7 @@ class Records {
         if (first_of_group) {
           auto record = of_warp<trace::WarpBarrier>(event);
           record.module = 1;
-          record.site = std::uint32_t(i);
+          record.site = first_of(i);
           // Whole warps have a way of their own. Lanes that no event names know what the named ones know: where these
           // exit, nobody may be left to tell.
           std::uint32_t gone = 0, go = 0;
@@ -228,7 +243,7 @@ class Records {
       case Event::Kind::copy_issue: {
         auto record = of_warp<trace::AsyncCopy>(event);
         record.module = 1;
-        record.site = std::uint32_t(i + 1);
+        record.site = first_of(i) + 1;
         record.bytes = record.source_bytes[lane] = 4;
         record.source[lane] = execution_.events[i + 1].address;
         record.destination[lane] = execution_.events[i + 2].address;
@@ -247,7 +262,7 @@ class Records {
       case Event::Kind::cluster_wait: {
         auto record = of_warp<trace::ClusterBarrier>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         record.phase = event.phase;
         record.wait = event.kind == Event::Kind::cluster_wait;
         record.relaxed = event.relaxed;
@@ -265,7 +280,7 @@ class Records {
                       : event.kind == Event::Kind::mbarrier_arrive ? trace::Mbarrier::What::arrive
                                                                    : trace::Mbarrier::What::test;
         record.module = 1;
-        record.site = completes ? event.group + 1 : std::uint32_t(i);
+        record.site = completes ? first_of(event.group) + 1 : first_of(i);
         record.block = (event.barrier - 1) / 2 % blocks_per_launch;
         record.ordering = event.ordering;
         record.scope = event.scope;
@@ -279,7 +294,7 @@ class Records {
       case Event::Kind::bulk_issue: {
         auto record = of_warp<trace::BulkCopy>(event);
         record.module = 1;
-        record.site = std::uint32_t(i + 1);
+        record.site = first_of(i) + 1;
         record.bytes[lane] = 4;
         auto generic = [&](const Event& access) {
           return access.address + (access.shared ? shared_window + rank_bits(access) : 0);
@@ -299,14 +314,14 @@ class Records {
       case Event::Kind::bulk_commit: {
         auto record = of_warp<trace::AsyncCommit>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         records_.push_back(record);
         break;
       }
       case Event::Kind::bulk_wait: {
         auto record = of_warp<trace::AsyncWait>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         record.pending = event.phase;
         record.read_only = event.relaxed;
         records_.push_back(record);
@@ -315,7 +330,7 @@ class Records {
       case Event::Kind::proxy_fence: {
         auto record = of_warp<trace::Fence>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         record.ordering = event.one_way() ? event.ordering : Ordering::acq_rel;
         record.scope = event.scope;
         record.proxy = event.one_way() && !event.of_shared ? Proxy::tensormap : Proxy::async;
@@ -325,7 +340,7 @@ class Records {
       case Event::Kind::dependency_wait: {
         auto record = of_warp<trace::Fence>(event);
         record.module = 1;
-        record.site = std::uint32_t(i);
+        record.site = first_of(i);
         record.ordering = Ordering::weak;
         record.scope = Scope::none;
         records_.push_back(record);

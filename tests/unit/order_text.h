@@ -43,6 +43,7 @@ inline std::string text(const Execution& execution) {
     if (e.kind == Event::Kind::mbarrier_test) out += std::string(" ") + orderings[int(e.ordering)];
     if (e.repeats) out += " repeats";
     if (e.instruction != Event::none) out += " by the instruction of " + std::to_string(e.instruction + 1);
+    if (e.together) out += " together";
     if (e.unused) out += " unused";
     if (e.kind == Event::Kind::proxy_fence) out += e.shared ? " shared" : " global";
     if (e.one_way()) {

@@ -84,6 +84,22 @@ TEST(LitmusUnused, BehindAReadOfItsOwn) { // a loop of relaxed reads, and one th
       .read(t1, x)
       .races({{2, 5}});
 }
+// What it read was released by a launch that came after the one whose flag the other had read, or beside it.
+TEST(LitmusUnused, BehindAReadOfAnotherWhatALaterLaunchReleased) {
+  const auto looked = [] {
+    Litmus litmus;
+    return litmus.launch(2).launch(3).write({0, 0}, x).write({0, 0}, y, release, gpu).read({2, 0}, y, relaxed, gpu);
+  };
+  const auto not_looked = [](Litmus litmus) {
+    return litmus.write({4, 0}, y, release, gpu)
+        .block_barrier(2)
+        .read({2, 33}, y, acquire, gpu)
+        .unused()
+        .read({2, 33}, x);
+  };
+  not_looked(looked().end(0).launch(2)).none();
+  not_looked(looked().launch(4)).races({{1, 6}});
+}
 TEST(LitmusUnused, BehindAReadOfAnother) { // who looks tells the others of its block that the flag is there (8.10.4)
   const auto looked = [](At reader) { return released().read(reader, y, relaxed, gpu); };
   looked(t2).block_barrier(1).read(t1, y, acquire, gpu).unused().read(t1, x).none();

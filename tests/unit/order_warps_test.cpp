@@ -7,6 +7,7 @@
 
 #include "analyzer/order/causality.h"
 #include "analyzer/order/operation_clocks.h"
+#include "tests/unit/seeds.h"
 
 namespace deadheat::order {
 namespace {
@@ -151,9 +152,10 @@ class Twins {
 };
 
 TEST(Warps, DoAtOnceWhatLanesDoOneByOne) {
-  for (unsigned seed = 1; seed <= 400 && !::testing::Test::HasFailure(); ++seed) {
+  for (const std::uint64_t seed : test::seeds(1, 400)) {
+    if (::testing::Test::HasFailure()) break;
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Twins twins(seed);
+    Twins twins{unsigned(seed)};
     for (unsigned step = 0; step < 60; ++step) {
       twins.step();
       for (unsigned question = 0; question < 20; ++question) twins.compare();

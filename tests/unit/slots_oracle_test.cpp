@@ -2,12 +2,12 @@
 // the oracle names, as often as it does.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "tests/unit/order_patterns.h"
 #include "tests/unit/order_text.h"
+#include "tests/unit/seeds.h"
 #include "tests/unit/slots_oracle.h"
 
 namespace deadheat::test {
@@ -227,14 +227,9 @@ std::string text(const Flags& flags) {
   return out;
 }
 
-// DEADHEAT_ORACLE_ROUNDS and DEADHEAT_ORACLE_SEED ask for more executions, and for others.
 TEST(SlotsOracle, ManyExecutions) {
-  const auto setting = [](const char* name, std::uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text ? std::strtoull(text, nullptr, 10) : otherwise;
-  };
-  const std::uint64_t rounds = setting("DEADHEAT_ORACLE_ROUNDS", 4000);
-  std::uint64_t state = setting("DEADHEAT_ORACLE_SEED", 1) * 88172645463325252ull | 1;
+  const std::uint64_t rounds = 4000 * seeds_times();
+  std::uint64_t state = (1 + seeds_from()) * 88172645463325252ull | 1;
   const auto next = [&] {
     state ^= state << 13;
     state ^= state >> 7;
