@@ -456,9 +456,11 @@ void Detector::begin_operation(std::uint32_t id) {
 
 // Effects of opaque kernels are not looked at: these may have written what they did not change.
 void Detector::host_function_wrote(std::uint32_t id, const std::vector<trace::Span>& changed) {
+  const auto found = submitted_.find(id);
+  const auto* function = found == submitted_.end() ? nullptr : std::get_if<trace::HostCallback>(&found->second.what);
+  if (!function) return; // in a damaged trace another operation has its number
   const OperationIndex index = operations_.index(id);
-  const PlaceId place =
-      this->place(index, std::get<trace::HostCallback>(submitted_.at(id).what).api, AccessKind::write);
+  const PlaceId place = this->place(index, function->api, AccessKind::write);
   for (const auto& [address, bytes] : changed) range(index, place, {address, 0, bytes, 1, 1, 0});
 }
 

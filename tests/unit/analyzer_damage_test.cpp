@@ -101,6 +101,26 @@ TEST(LyingTraces, RecordingsThatSayThatTheyAreNotWhole) {
   }
 }
 
+TEST(LyingTraces, AFunctionWhoseNumberAnotherOperationHas) {
+  LittleTrace trace;
+  trace::Operation operation;
+  operation.what = trace::HostCallback{"cudaLaunchHostFunc"};
+  const std::uint32_t id = trace.submit(operation, 1);
+  trace.begin(id);
+  operation.id = id;
+  operation.stream = 1;
+  operation.what = trace::Marker{};
+  trace.add(operation);
+  trace::Effects effects;
+  effects.operation = id;
+  effects.changes.resize(1);
+  effects.changes[0].address = memory;
+  effects.changes[0].data.size = 4;
+  trace.add(effects);
+  trace.end(id);
+  EXPECT_FALSE(trace.analyze().summary.complete);
+}
+
 TEST(LyingTraces, CopiesLargerThanMemory) {
   LittleTrace trace;
   trace::Set set;
