@@ -452,6 +452,32 @@ ClockPointer Clock::join(const ClockPointer& a, const ClockPointer& b) {
   return both;
 }
 
+Stamp Clock::seen_of(std::uint32_t group) const {
+  const std::uint32_t kind = kind_of(group), in_kind = group - kind;
+  const bool thread = of_thread(in_kind), warp = in_kind >= warp_group(0) && in_kind <= warp_group(31);
+  Stamp stamp = at(group);
+  if (!of_threads(kind) || (!thread && !warp)) return stamp;
+  if (thread) stamp = std::max(stamp, at(kind + warp_group((in_kind - thread_group(0)) / 32)));
+  return std::max(stamp, at(kind + whole_block));
+}
+
+ClockPointer Clock::meet(const ClockPointer& a, const ClockPointer& b) {
+  if (!a || !b) return nullptr;
+  std::vector<ClockEntry> list;
+  const auto add = [&](const Clock& of, const Clock& other) {
+    of.each_leaf(0, ~std::uint64_t(0), [&](const Clock& leaf) {
+      const Clock* there = other.find(leaf.first_);
+      if (!there) return;
+      leaf.each_entry([&](const Entry& entry) {
+        list.push_back({leaf.first_, entry.group, std::min(entry.stamp, there->seen_of(entry.group))});
+      });
+    });
+  };
+  add(*a, *b); // of two entries that stand for some thread the narrower one tells
+  add(*b, *a);
+  return with(nullptr, list);
+}
+
 ClockPointer Clock::with(const ClockPointer& clock, std::span<ClockEntry> more) {
   std::sort(more.begin(), more.end(), [](const ClockEntry& a, const ClockEntry& b) {
     return a.block != b.block ? a.block < b.block : a.group < b.group;

@@ -122,6 +122,7 @@ class Clock : public Counted<Clock> {
   friend bool operator==(const Clock&, const Clock&);
 
   static ClockPointer join(const ClockPointer& a, const ClockPointer& b); // `a` itself where `b` adds nothing
+  static ClockPointer meet(const ClockPointer& a, const ClockPointer& b); // what both have seen
   // A clock with `more` (in any order; they are sorted) added.
   static ClockPointer with(const ClockPointer& clock, std::span<ClockEntry> more);
   static ClockPointer with(const ClockPointer& clock, std::initializer_list<ClockEntry> more) {
@@ -171,6 +172,7 @@ class Clock : public Counted<Clock> {
   const Clock* find(std::uint64_t block) const; // the leaf; null: nothing seen of it
   Stamp at(std::uint32_t group) const; // of a leaf; 0: no entry
   Stamp seen_in(ThreadKey thread, std::uint32_t space) const;
+  Stamp seen_of(std::uint32_t group) const; // of a leaf: by the group's entry, or by a wider one
   template <typename F>
   bool any_leaf(std::uint64_t from, std::uint64_t to, F&& f) const; // of blocks [from, to], in their order, up to it
   template <typename F>

@@ -3,7 +3,7 @@
 // What such a read returned in this run it need not return in another in which everybody does the same: it synchronizes
 // with the releases that it observed only as far as it would have in any case. Where a read that somebody looked at
 // comes before it, it observes the write which that one observed, or a later one (8.10.2 and 8.10.4: coherence order
-// goes with causality order): what was released by what both have observed.
+// goes with causality order): what comes before the releases that the one observed and before those that the other did.
 //
 // Where the thread itself has read so before, that read begins an acquire pattern which this one may end (8.8: a strong
 // read on M followed by an acquire operation on M, or by a fence, in program order), whatever it returns:
@@ -63,16 +63,14 @@ Causality::Seen Causality::certain(const StrongAccess& read, const LocationState
   // It may have observed these in place of what it did: what was released by both.
   const ClockPointer here = acquirable(read.thread, *seen.chain, seen.count, Scope::sys);
   Seen both{make_counted<Chain>(), 0};
-  const auto released_here =
-      [&](const Contribution& c) { // by what it saw, or by a launch behind the one that released it
-        constexpr OperationIndex none = ~OperationIndex(0);
-        return Clock::join(here, c.released->clock()) == here ||
-               (here && begun_behind(*here, c.thread.operation(), none, false));
-      };
   const auto add = [&](const Seen& of) {
     for (std::size_t i = 0; i < of.count; ++i) {
       const Contribution& c = of.chain->contributions[i];
-      if (released_here(c)) contribute(*both.chain, c.thread, c.scope, c.released);
+      constexpr OperationIndex none = ~OperationIndex(0);
+      const ClockPointer there = c.released->clock();
+      const bool behind = here && begun_behind(*here, c.thread.operation(), none, false); // after all of its launch
+      const ClockPointer known = behind ? there : Clock::meet(there, here);
+      if (known) contribute(*both.chain, c.thread, c.scope, only_known(known));
     }
   };
   add(same);

@@ -120,6 +120,24 @@ class Clocks {
     EXPECT_EQ(clocks_[a] && *both == *clocks_[a], both == clocks_[a]);
   }
 
+  void compare_meets(std::size_t a, std::size_t b) {
+    const ClockPointer both = Clock::meet(clocks_[a], clocks_[b]);
+    for (int round = 0; round < 20; ++round) {
+      ThreadKey thread;
+      thread.bits = block() << 10 | lane();
+      const std::uint32_t object = order::mbarrier_group(16), proxied = order::proxied_shared;
+      EXPECT_EQ(both ? both->seen(thread) : 0, std::min(naive_[a].seen(thread), naive_[b].seen(thread)));
+      EXPECT_EQ(both ? both->seen_proxied(thread, proxied) : 0,
+                std::min(naive_[a].seen(thread, proxied), naive_[b].seen(thread, proxied)));
+      EXPECT_EQ(both ? both->entry(thread.block_bits(), object) : 0,
+                std::min(naive_[a].at(thread.block_bits(), object), naive_[b].at(thread.block_bits(), object)));
+    }
+    if (clocks_[a]) {
+      EXPECT_EQ(*Clock::meet(clocks_[a], clocks_[a]), *clocks_[a]);
+    }
+    EXPECT_EQ(Clock::join(clocks_[a], both), clocks_[a]);
+  }
+
   static constexpr std::size_t pool = 5;
 
  private:
@@ -154,6 +172,7 @@ TEST(Clock, SeesWhatWasAdded) {
       clocks.step();
       clocks.compare(step % Clocks::pool);
       clocks.compare_joins(step % Clocks::pool, seed % Clocks::pool);
+      if (step % 10 == 9) clocks.compare_meets(step % Clocks::pool, seed % Clocks::pool);
     }
   }
 }

@@ -329,6 +329,30 @@ class Axioms {
     return ends;
   }
 
+  // A read that nobody looks at may have read what an earlier one did that somebody looked at, or what it did itself:
+  // what comes before releases that the one observed, and before those that the other did, comes before it.
+  void in_any_case(Relation& base, const Relation& before, const std::vector<Pattern>& releases,
+                   const std::vector<Pattern>& acquires, bool shared) const {
+    for (const Pattern& acquire : acquires) {
+      const std::size_t read = acquire.access;
+      if (!unused_read(read) || (!shared && events_[acquire.end].of_shared)) continue;
+      const auto comes_before = [&](std::size_t e, std::size_t by, auto&& meets) {
+        return std::any_of(releases.begin(), releases.end(), [&](const Pattern& release) {
+          return (e == release.end || before[e][release.end]) && observation_[release.access][by] &&
+                 (shared || !events_[release.end].of_shared) && meets(release.end);
+        });
+      };
+      for (std::size_t looked : looked_before_[read]) {
+        for (std::size_t e = 0; e < count_; ++e) {
+          const auto observed = [&](std::size_t release) { return may_meet(release, acquire.end, read); };
+          const auto reaches = [&](std::size_t release) { return in_scope(events_[release], events_[read]); };
+          if (comes_before(e, looked, observed) && comes_before(e, read, reaches))
+            each_element(acquire.end, [&](std::size_t b) { base[e][b] = true; });
+        }
+      }
+    }
+  }
+
   // 8.9.4
   // `shared`: as far as accesses to shared memory are concerned. `read`: what comes after a read.
   void synchronization(Relation& base, bool shared, bool read) {
@@ -338,7 +362,7 @@ class Axioms {
       for (const Pattern& acquire : acquires) {
         if (!shared && (events_[release.end].of_shared || events_[acquire.end].of_shared)) continue;
         const bool unused = unused_read(acquire.access);
-        if (!unused && !observation_[release.access][acquire.access]) continue;
+        if (unused ? !within_a_block_ : !observation_[release.access][acquire.access]) continue;
         if (!may_meet(release.end, acquire.end, acquire.access)) continue;
         if (!unused || observes(release.end, acquire.access, releases, before)) {
           each_element(release.end,
@@ -346,6 +370,7 @@ class Axioms {
         }
       }
     }
+    if (!within_a_block_) in_any_case(base, before, releases, acquires, shared);
     for (std::size_t a = 0; a < count_; ++a) {
       for (std::size_t b = 0; b < count_; ++b) {
         const Event &x = events_[a], &y = events_[b];

@@ -100,6 +100,20 @@ TEST(LitmusUnused, BehindAReadOfAnotherWhatALaterLaunchReleased) {
   not_looked(looked().end(0).launch(2)).none();
   not_looked(looked().launch(4)).races({{1, 6}});
 }
+// The other read the second of two flags of a thread; this one reads what somebody released who knew the first.
+TEST(LitmusUnused, BehindAReadOfAnotherWhatWasKnownThen) {
+  const auto two_flags = [](bool knew) {
+    Litmus litmus;
+    litmus.launch(2).launch(3).write({0, 0}, x).write({0, 0}, z, release, gpu).write({0, 0}, d);
+    litmus.write({0, 0}, y, release, gpu).read({2, 0}, y, relaxed, gpu).block_barrier(2);
+    if (knew) litmus.read({1, 0}, z, acquire, gpu);
+    litmus.write({1, 0}, y, release, gpu).read({2, 33}, y, acquire, gpu).unused();
+    return litmus;
+  };
+  two_flags(true).read({2, 33}, x).none();
+  two_flags(true).read({2, 33}, d).races({{3, 9}}); // what came after the first flag
+  two_flags(false).read({2, 33}, x).races({{1, 8}});
+}
 TEST(LitmusUnused, BehindAReadOfAnother) { // who looks tells the others of its block that the flag is there (8.10.4)
   const auto looked = [](At reader) { return released().read(reader, y, relaxed, gpu); };
   looked(t2).block_barrier(1).read(t1, y, acquire, gpu).unused().read(t1, x).none();
