@@ -2,7 +2,10 @@
 # Everything that needs a GPU. Run on a machine with one, from anywhere:
 #
 #   tests/gpu/run.sh [--only PART,PART…] [--names REGEX] [--narrow] [BUILD]
+#   tests/gpu/run.sh [--names REGEX] --pack FILE [BUILD]
 #
+# --pack: makes an archive of the build, and of the libraries that it needs, for a machine without a compiler: unpacked
+# in the root of a copy of this tree it is its build.
 # BUILD: a finished build of this tree (default: build); made if it is not there. --names: of the programs, only those
 # whose names match, such as 'thrust_(sort|by_key)'. --narrow: what kernels write goes through one buffer of 256 KiB, so
 # that warps wait for room all the time. Without --only all parts run that need not be asked for by name, in
@@ -47,6 +50,7 @@ only=$second,$first
 parts=cost,hostcost,overhead,calls,kernels,training,times,programs,races,agents,texels,unusual,busy,assembler,windows,conditions,faults,frameworks,compilers,survey,step,hangs,multi
 names=.
 build=build
+pack=
 while [ $# -gt 0 ]; do
   case $1 in
     --only) only=${2:?--only without parts}; shift ;;
@@ -54,7 +58,8 @@ while [ $# -gt 0 ]; do
     --names) names=${2:?--names without an expression}; shift ;;
     --names=*) names=${1#*=} ;;
     --narrow) export DEADHEAT_RINGS=1x256 ;;
-    -*) echo "usage: $0 [--only PART,PART…] [--names REGEX] [BUILD]" >&2; exit 2 ;;
+    --pack) pack=${2:?--pack without a file}; shift ;;
+    -*) echo "usage: $0 [--only PART,PART…] [--names REGEX] [--narrow] [--pack FILE] [BUILD]" >&2; exit 2 ;;
     *) build=$1 ;;
   esac
   shift
@@ -74,10 +79,28 @@ if [ ! -e "$build/lib/libdeadheat.so" ]; then
   cmake -S . -B "$build" -G Ninja -DDEADHEAT_BENCH=OFF &&
     cmake --build "$build" --target deadheat deadheat_tracer deadheat_programs || exit 2
 fi
+if [ -n "$pack" ]; then
+  stage=$(mktemp -d)
+  trap 'rm -rf "$stage"' EXIT
+  to=$stage/$build
+  mkdir -p "$to/bin" "$to/lib" "$to/carried" "$to/tests/programs"
+  strip -o "$to/bin/deadheat" "$build/bin/deadheat"
+  cp -a "$build"/lib/*.so* "$to/lib/"
+  find "$to/lib" -type f -exec strip {} +
+  [ ! -d "$build/share" ] || cp -a "$build/share" "$to/"
+  ls "$build"/tests/programs/*.racy "$build"/tests/programs/*.fixed "$build"/tests/programs/*.ptx |
+    grep -E "/[^/]*($names)[^/]*$" | xargs -I{} cp {} "$to/tests/programs/"
+  # All but the C library, which the other machine has and which must be its loader's, and CUDA's.
+  ldd "$build/bin/deadheat" "$build"/lib/*.so* | awk '/=> \// && $1 !~ /^(libc|libm|libresolv|libpthread|libdl|librt|libcu.*|libnv.*)\.so/ {print $3}' |
+    sort -u | grep -v "^$PWD/" | xargs -I{} cp -L {} "$to/carried/"
+  tar -C "$stage" -cf - "$build" | xz -T0 -6 > "$pack"
+  ls -l "$pack"
+  exit 0
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/traces" "$work/results"
-export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$PWD/$build/carried
 export work build
 tools=(--deadheat "$build/bin/deadheat" --tracer "$build/lib/libdeadheat.so" --work "$work")
 jobs=$((($(nproc) * 3 + 3) / 4))
