@@ -62,15 +62,19 @@ Causality::Seen Causality::certain(const StrongAccess& read, const LocationState
   if (compared > most_compared) return seen;
   // It may have observed these in place of what it did: what was released by both.
   const ClockPointer here = acquirable(read.thread, *seen.chain, seen.count, Scope::sys);
+  const auto all_is_here = [&](const ClockPointer& there, OperationIndex operation) { // or that came after all of it
+    constexpr OperationIndex none = ~OperationIndex(0);
+    return Clock::join(here, there) == here || (here && begun_behind(*here, operation, none, false));
+  };
   Seen both{make_counted<Chain>(), 0};
   const auto add = [&](const Seen& of) {
     for (std::size_t i = 0; i < of.count; ++i) {
       const Contribution& c = of.chain->contributions[i];
-      constexpr OperationIndex none = ~OperationIndex(0);
       const ClockPointer there = c.released->clock();
-      const bool behind = here && begun_behind(*here, c.thread.operation(), none, false); // after all of its launch
-      const ClockPointer known = behind ? there : Clock::meet(there, here);
-      if (known) contribute(*both.chain, c.thread, c.scope, only_known(known));
+      if (all_is_here(there, c.thread.operation()))
+        contribute(*both.chain, c.thread, c.scope, c.released);
+      else if (const ClockPointer part = Clock::meet(there, here))
+        contribute(*both.chain, c.thread, c.scope, only_known(part));
     }
   };
   add(same);
