@@ -251,10 +251,11 @@ bool World::step_of_barrier(Strand& s) {
   if (what == cluster_wait) {
     if (s.step == 0) {
       reserve(s);
+      all(s,
+          {what, 0, 0, 0, awaited(s) - 1, false, 0}); // known to be over when all have arrived, while this one sleeps
       publish(s);
       s.step = 1;
     } else if (meeting(s).phase >= awaited(s)) {
-      all(s, {what, 0, 0, 0, awaited(s) - 1, false, 0});
       return next(s);
     }
   } else if (s.step == 0) {
