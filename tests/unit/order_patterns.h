@@ -28,7 +28,7 @@ class PatternBuilder : public Builder {
         event.scope = scope;
         event.unused = unused;
         event.reduction = kind == AccessKind::atomic && !unused && choose.below(8) == 0;
-        if (!gone(event)) add(event);
+        add_by_lanes(event, choose);
       };
       const auto data = [&] {
         access(choose.below(3) ? AccessKind::write : AccessKind::read, memory, Ordering::weak, Scope::none);
@@ -41,7 +41,7 @@ class PatternBuilder : public Builder {
         event.ordering = choose.below(8) ? Ordering::sc : Ordering::acq_rel;
         event.scope = devices_ ? choose.of({Scope::sys, Scope::sys, Scope::sys, Scope::gpu, Scope::cta})
                                : choose.of({Scope::gpu, Scope::gpu, Scope::gpu, Scope::sys, Scope::cta});
-        if (!gone(event)) add(event);
+        add_by_lanes(event, choose);
       };
       const auto meet = [&] {
         if (choose.below(8) == 0) return;
@@ -89,7 +89,7 @@ class PatternBuilder : public Builder {
         Event access = event;
         access.access = choose.below(2) ? AccessKind::write : AccessKind::read;
         access.address = memory + 4 * choose.below(2);
-        add(access);
+        add_by_lanes(access, choose);
       };
       if (block == from && choose.below(2)) data();
       event.address = flag;
@@ -131,7 +131,7 @@ class PatternBuilder : public Builder {
         access.shared = of_shared;
         access.owner = from;
         access.address = access.shared ? 0 : memory;
-        if (!gone(access)) add(access);
+        add_by_lanes(access, choose);
       };
       const auto meet = [&] { // and another goes on
         if (choose.below(3)) return;
@@ -151,7 +151,7 @@ class PatternBuilder : public Builder {
         const bool relaxed = block == from && synchronizes.scope == Scope::cluster && choose.below(4) == 0;
         if (relaxed) synchronizes.ordering = Ordering::relaxed;
         synchronizes.unused = kind == Event::Kind::mbarrier_test && choose.below(6) == 5;
-        if (!gone(synchronizes)) add(synchronizes);
+        add_by_lanes(synchronizes, choose);
       };
       if (block == from) {
         use();
@@ -184,13 +184,13 @@ class PatternBuilder : public Builder {
     };
     const auto use = [&](Event event) {
       event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
-      if (!gone(event)) add(event);
+      add_by_lanes(event, choose);
     };
     const auto fence = [&](Event event) {
       event.kind = Event::Kind::proxy_fence;
       event.shared = of_shared;
       if (of_shared && choose.below(2)) one_way(event, choose);
-      if (!gone(event)) add(event);
+      add_by_lanes(event, choose);
     };
     // From the one to the other: what they know, or part of it.
     const auto tell = [&](const Event& from, const Event& to) {
@@ -212,10 +212,10 @@ class PatternBuilder : public Builder {
         arrives.ordering = Ordering::release;
         waits.ordering = Ordering::acquire;
         arrives.scope = waits.scope = from.block == to.block ? Scope::cta : Scope::cluster;
-        if (!gone(arrives)) add(arrives);
+        add_by_lanes(arrives, choose);
         if (phase < 2) ++phase;
         waits.phase = phase - 1;
-        if (!gone(waits)) add(waits);
+        add_by_lanes(waits, choose);
       }
     };
     const Event user = by(choose.below(2) ? into : block), issuer = by(block), later = by(into);

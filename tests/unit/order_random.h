@@ -116,6 +116,12 @@ class Builder {
   bool add_other_lane(const Event& event, Choices& choose) {
     return add_other_lane(event, choose, [&](Event& other) { add(other); });
   }
+  // By the thread, if it is there, and perhaps by the other lane of its warp.
+  void add_by_lanes(const Event& event, Choices& choose) {
+    if (gone(event)) return;
+    add(event);
+    add_other_lane(event, choose);
+  }
   void weak(Event& event, Choices& choose) {
     event.access = choose.below(2) ? AccessKind::write : AccessKind::read;
     event.bytes = choose.of({4u, 1u, 2u, 8u});

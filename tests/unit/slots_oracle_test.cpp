@@ -95,8 +95,19 @@ class SlotBuilder : public PatternBuilder {
     add(event);
     event.address += event.bytes;
     event.continued = true;
+    event.together = false;
     event.instruction = Event::none;
     add(event);
+  }
+  // Perhaps by the other lane of the warp, too.
+  void add_pairs(Event event, Choices& choose) {
+    const std::uint32_t first = std::uint32_t(execution_.events.size());
+    add_pair(event);
+    add_other_lane(event, choose, [&](Event& other) {
+      other.instruction = event.instruction == Event::none ? first : event.instruction;
+      if (!other.shared && choose.below(2)) other.address ^= 8;
+      add_pair(other);
+    });
   }
   void look(Event event, Choices& choose) {
     if (gone(event)) return;
@@ -110,7 +121,7 @@ class SlotBuilder : public PatternBuilder {
       event.instruction = sites[choose.below(std::uint32_t(sites.size()))];
     else
       sites.push_back(std::uint32_t(execution_.events.size()));
-    add_pair(event);
+    add_pairs(event, choose);
   }
   void fill(Event event, Choices& choose) {
     if (gone(event)) return;
@@ -120,7 +131,7 @@ class SlotBuilder : public PatternBuilder {
     event.scope = event.ordering == Ordering::volatile_ ? Scope::sys : choose.of({Scope::gpu, Scope::cta, Scope::sys});
     const std::uint32_t shape = choose.below(8);
     event.repeats = choose.below(6) == 5;
-    if (shape < 6) return add_pair(event);
+    if (shape < 6) return add_pairs(event, choose);
     event.address += 4 * choose.below(2);
     if (shape == 6 && choose.below(2)) event.access = AccessKind::atomic, event.ordering = Ordering::relaxed;
     add(event);
@@ -200,7 +211,7 @@ Counts found(const Records& records, const Flags& flags, const Execution& execut
 Counts expected(const Flags& flags, const Execution& execution) {
   Counts counts;
   for (const auto& [read, write] : refilled(execution, flags))
-    ++counts[{site_of(execution, read), std::uint32_t(write)}];
+    ++counts[{site_of(execution, read), site_of(execution, write)}];
   return counts;
 }
 
