@@ -194,8 +194,8 @@ bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const Memo
 }
 
 // Does each lane of `second` that `first` is not ordered before come after a read that observed that write (8.9.5)?
-// Else says which does not. `none`: where none counts as ordered.
-bool Shadow::observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool none,
+// Else says which does not. `outside`: outside the model, where order does not count.
+bool Shadow::observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool outside,
                       Lanes* unordered) {
   if (!first.writes() || !first.stored || !is_strong(first.ordering) || first.group || first.proxy != second.proxy)
     return false;
@@ -208,7 +208,7 @@ bool Shadow::observed(std::uint64_t memory, const MemoryAccess& first, const Mem
       one.thread.bits = lane0.bits + std::uint64_t(std::countr_zero(rest));
       one.lanes = 1;
       Lanes pair;
-      if (!none && ordered(memory, first, one, &pair)) continue;
+      if (!outside && ordered(memory, first, one, &pair)) continue;
     }
     const Observed seen = causality_.observed({memory, first.address}, first.stamp, one.thread, second.stamp);
     if (seen == Observed::no) {

@@ -193,7 +193,7 @@ class Shadow {
     order::ThreadKey of_first, of_second;
   };
   bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
-  bool observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool none,
+  bool observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool outside,
                 Lanes* unordered);
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second);

@@ -229,7 +229,7 @@ TEST(LitmusWRC, WhatALaneObservedItsWarpHasNot) {
   observed().read(t1, y).with_other_lane().races({{1, 3}});
   observed().warp_barrier(1).read(t1, y).with_other_lane().none();
   observed().with_other_lane().read(t1, y).with_other_lane().none();
-  observed().write(t1, y).races({}); // it comes after the first lane's look
+  observed().write(t1, y).none(); // it comes after the first lane's look
   Litmus().write(t0, y, relaxed, gpu).read({1, 1}, y, relaxed, gpu).read(t1, y).with_other_lane().races({{1, 3}});
 }
 

@@ -19,13 +19,13 @@ bool same_thread(const Event& a, const Event& b) {
 
 class Axioms {
  public:
-  explicit Axioms(const Execution& execution, bool within_a_block = false)
+  explicit Axioms(const Execution& execution, bool needed_only = false)
       : execution_(execution),
         events_(execution.events),
         count_(events_.size()),
         program_(none()),
         observation_(none()),
-        within_a_block_(within_a_block) {
+        needed_only_(needed_only) {
     program_order();
     launch_order();
     reads_from();
@@ -308,14 +308,14 @@ class Axioms {
         before = base;
         synchronization(base, shared, read);
         close(base);
-        fence_sc_order(base, within_a_block_);
+        fence_sc_order(base, needed_only_);
         close(base);
       }
       return base;
     }
     synchronization(base, shared, read);
     close(base);
-    while (fence_sc_order(base, within_a_block_)) close(base);
+    while (fence_sc_order(base, needed_only_)) close(base);
     return base;
   }
   // 8.8: what ends an acquire pattern that begins with a test: itself, or fences behind it.
@@ -362,7 +362,7 @@ class Axioms {
       for (const Pattern& acquire : acquires) {
         if (!shared && (events_[release.end].of_shared || events_[acquire.end].of_shared)) continue;
         const bool unused = unused_read(acquire.access);
-        if (unused ? !within_a_block_ : !observation_[release.access][acquire.access]) continue;
+        if (unused ? !needed_only_ : !observation_[release.access][acquire.access]) continue;
         if (!may_meet(release.end, acquire.end, acquire.access)) continue;
         if (!unused || observes(release.end, acquire.access, releases, before)) {
           each_element(release.end,
@@ -370,7 +370,7 @@ class Axioms {
         }
       }
     }
-    if (!within_a_block_) in_any_case(base, before, releases, acquires, shared);
+    if (!needed_only_) in_any_case(base, before, releases, acquires, shared);
     for (std::size_t a = 0; a < count_; ++a) {
       for (std::size_t b = 0; b < count_; ++b) {
         const Event &x = events_[a], &y = events_[b];
@@ -434,8 +434,8 @@ class Axioms {
   }
   // 8.9.3 and 8.10.1: where F1 comes before a write that a read observes which comes before F2, Fence-SC order can not
   // be the other way round; the write would come before itself in causality order. 8.9.4: F1 synchronizes with F2.
-  // `within_a_block`: only where F1 is in the block of the write, and F2 in that of the read.
-  bool fence_sc_order(Relation& base, bool within_a_block) const {
+  // `needed_only`: only where F1 is in the block of the write, and F2 in that of the read.
+  bool fence_sc_order(Relation& base, bool needed_only) const {
     auto sc = [&](std::size_t e) { return is_fence(e) && events_[e].ordering == Ordering::sc; };
     bool more = false;
     for (std::size_t first = 0; first < count_; ++first) {
@@ -444,8 +444,7 @@ class Axioms {
         for (std::size_t w = 0; w < count_ && !base[first][second]; ++w) {
           for (std::size_t r = 0; base[first][w] && r < count_; ++r) {
             if (!observation_[w][r] || events_[r].reduction || events_[r].unused || !base[r][second]) continue;
-            if (within_a_block &&
-                (events_[first].block != events_[w].block || events_[second].block != events_[r].block))
+            if (needed_only && (events_[first].block != events_[w].block || events_[second].block != events_[r].block))
               continue;
             base[first][second] = more = true;
           }
@@ -511,7 +510,7 @@ class Axioms {
   const std::vector<Event>& events_;
   std::size_t count_;
   Relation program_, observation_;
-  const bool within_a_block_;
+  const bool needed_only_;
   std::vector<bool> certain_; // false: a test that may have failed for all that its thread does
   std::vector<std::set<std::size_t>> looked_before_; // of reads that nobody looks at: reads of others, looked at
   Relation causality_[2][2],
@@ -545,8 +544,8 @@ void run(Execution& execution) {
   }
 }
 
-EventPairs data_races(const Execution& execution, bool within_a_block) {
-  Axioms axioms(execution, within_a_block);
+EventPairs data_races(const Execution& execution, bool needed_only) {
+  Axioms axioms(execution, needed_only);
   EventPairs races;
   for (std::size_t b = 0; b < execution.events.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {

@@ -109,9 +109,9 @@ void run(Execution& execution);
 
 // Pairs of events (indices, first < second) that are a data race (8.7.1).
 using EventPairs = std::set<std::pair<std::size_t, std::size_t>>;
-// `within_a_block`: of Fence-SC order (8.9.3), and of what reads that nobody looks at have observed in any case, only
+// `needed_only`: of Fence-SC order (8.9.3), and of what reads that nobody looks at have observed in any case, only
 // as much is used as a detector need know (order_oracle.cpp): more races.
-EventPairs data_races(const Execution& execution, bool within_a_block = false);
+EventPairs data_races(const Execution& execution, bool needed_only = false);
 
 // Base causality order (8.9.5): does event a come before event b? As far as accesses to global memory behind reads are
 // concerned.
