@@ -238,8 +238,8 @@ def refilled_buffer(case):
 
 def refilled_by_function(case, fault, ranged):
     """What comes of it where the function was alone, which it may not be on a machine that is busy; and its records."""
-    for _ in range(8):
-        said, (status, report) = case.host("function", fault, ranged)
+    for attempt in range(6):
+        said, (status, report) = case.host("function", fault, ranged, pause=150 << attempt)
         records = case.records().splitlines()
         if any(record.startswith("effects") for record in records):
             break

@@ -1,5 +1,5 @@
 // A job whose page-locked memory is written by host and device, in a window, over embedded_cuda.cpp:
-// host_job WHAT FAULT RANGE
+// host_job WHAT FAULT RANGE PAUSE
 //
 // WHAT: staging (a buffer serves an upload on one stream and a download on another; then the host works on what came,
 // and it is uploaded), mapped (a kernel writes memory of the host that a copy on another stream brings), plane (half of
@@ -12,8 +12,8 @@
 // ahead of the upload fills the buffer), function (a host function of another stream refills the buffer, which is then
 // uploaded elsewhere, where a kernel
 // behind the function has written). FAULT 1: nothing orders the two; 0: the host waits for the first; doorbell: a
-// kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop. Prints a sum of what was
-// made, and "done".
+// kernel is given that memory, or not. RANGE 1: between cuProfilerStart and cuProfilerStop. PAUSE: milliseconds that it
+// sleeps while a host function is to run. Prints a sum of what was made, and "done".
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -88,6 +88,7 @@ struct Job {
   unsigned* host = nullptr;
   void* registers = nullptr; // of another device
   bool fault = false;
+  unsigned pause = 0; // microseconds, for a host function of the stand-in's, which nobody else may run beside
 
   void launch(CUfunction f, CUstream stream, std::vector<void*> parameters) {
     CHECK(cuLaunchKernel(f, count / 128, 1, 1, 128, 1, 1, 0, stream, parameters.data(), nullptr));
@@ -160,7 +161,7 @@ struct Job {
     CHECK(cuLaunchHostFunc(second, add, host));
     unsigned value = 5;
     launch(fill, second, {&other, &value});
-    usleep(150'000); // until the stand-in's host function has run
+    usleep(pause);
     CHECK(cuStreamSynchronize(second));
     CHECK(cuMemcpyHtoDAsync_v2(other, host, 4 * count, second));
   }
@@ -188,7 +189,7 @@ struct Job {
     CHECK(cuGraphInstantiateWithFlags(&executable, made, 0));
     CHECK(cuGraphLaunch(executable, first));
     CHECK(cuStreamSynchronize(first));
-    usleep(100'000); // until the stand-in's host function has run
+    usleep(pause);
     if (what == "graph") add(host);
     CHECK(cuGraphLaunch(executable, first));
     between();
@@ -204,12 +205,13 @@ struct Job {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) return 2;
+  if (argc < 5) return 2;
   const std::string what = argv[1];
   const bool range = std::atoi(argv[3]);
   CHECK(cuInit(0));
   Job job;
   job.fault = std::atoi(argv[2]);
+  job.pause = 1000 * unsigned(std::atoi(argv[4]));
   CUmodule module = nullptr;
   CHECK(cuModuleLoadData(&module, text));
   CHECK(cuModuleGetFunction(&job.fill, module, "fill"));

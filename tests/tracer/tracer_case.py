@@ -11,9 +11,11 @@ import sys
 import tempfile
 
 arguments = argparse.ArgumentParser()
-arguments.add_argument("--deadheat", required=True)
-arguments.add_argument("--tracer", required=True)
-arguments.add_argument("--folder", required=True)
+arguments.add_argument("--list", action="store_true")
+runs = "--list" not in sys.argv
+arguments.add_argument("--deadheat", required=runs, default="")
+arguments.add_argument("--tracer", required=runs, default="")
+arguments.add_argument("--folder", required=runs, default="")
 arguments.add_argument("--embedded")
 arguments.add_argument("--nvrtc")
 arguments.add_argument("--nvjitlink")
@@ -103,15 +105,16 @@ class Case:
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), int(done.stdout.split()[0])
 
-    def host(self, what, fault, ranged=0, replays=True):
-        """What host_job said, recorded with a window, and the report of its replay."""
+    def host(self, what, fault, ranged=0, replays=True, pause=150):
+        """What host_job said, recorded with a window, and the report of its replay. `pause`: milliseconds that it gives
+        a host function."""
         cupti = os.path.join(os.path.abspath(options.folder), "libcupti.so.13")
         folders = os.path.abspath(options.embedded) + ":" + os.path.abspath(options.folder)
         settings = ":window=1" + (":capture-range=cudaProfilerApi" if ranged else "")
         variables = dict(os.environ, LD_LIBRARY_PATH=folders, LD_PRELOAD=os.path.abspath(options.tracer),
                          DEADHEAT_OPTIONS="output=%s:device=gpu:buffer=64:cupti=%s%s" % (self.trace, cupti, settings))
         shutil.rmtree(self.trace, ignore_errors=True)
-        job = [os.path.join(os.path.abspath(options.embedded), "host_job"), what, str(fault), str(ranged)]
+        job = [os.path.join(os.path.abspath(options.embedded), "host_job"), what, str(fault), str(ranged), str(pause)]
         done = subprocess.run(job, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         assert done.returncode == 0 and done.stdout.endswith("done\n"), (done.returncode, done.stdout, done.stderr)
         return done.stderr.splitlines(), self.replay() if replays else None
