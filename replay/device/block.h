@@ -151,7 +151,6 @@ struct Block {
   std::uint32_t made_way = 0; // how often it let other blocks go on behind a ticket that it took
   std::uint32_t turns = 0; // of strong operations since the last barrier; fewer with each weak access
   std::uint32_t used_up = 0; // how often a warp used up its turns while others of the block waited for a value
-  engine::EntryPoint entry = nullptr;
   engine::ThreadContext* threads = nullptr;
   std::array<WarpState, max_warps> warps;
   std::array<Barrier, max_barriers> barriers;
@@ -214,7 +213,7 @@ struct LaunchRequest {
   std::uint32_t launch = 0, operation = 0, module = 0;
   std::string kernel;
   std::shared_ptr<const SiteTable> sites;
-  const engine::FunctionDescriptor* code = nullptr;
+  engine::KernelCode* code = nullptr;
   const engine::RegionCode* regions = nullptr; // then its blocks run region by region, and code is null
   // What its blocks touch, compiled when asked for (spread.h); null where they may not be spread over cores.
   std::function<const engine::FootprintCode*()> footprint = {};

@@ -173,7 +173,6 @@ void Machine::end(Launch* launch) {
 }
 
 void Machine::make_threads(const Launch& launch, Block& block) {
-  block.entry = launch.request.code->entry;
   block.threads = reinterpret_cast<engine::ThreadContext*>(block.memory);
   std::uint8_t* stacks = block.memory + round_up(launch.threads * context_bytes, 64);
   const Dim3& extent = launch.request.block;
@@ -256,7 +255,7 @@ void Machine::prepare(Launch& launch, Block& block, std::uint64_t index) {
     engine::ThreadContext& t = block.threads[i];
     t.stack_used = frame;
     t.spin_site = ~0u;
-    std::memset(t.stack, 0, frame);
+    std::memset(t.stack, 0, r.code->cleared_bytes);
     if (r.mode.written) std::memset(t.stack + t.stack_bytes, 0, frame);
   }
   for (std::uint32_t w = 0; w < block.warps_count; ++w) make_ready(block, w, block.warps[w].live);

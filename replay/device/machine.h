@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <csetjmp>
 #include <cstdint>
 #include <functional>
@@ -91,6 +92,7 @@ struct MachineOptions {
   unsigned cores = 1; // to run independent blocks on (spread.h)
   std::uint64_t spread_after = 0; // microseconds that a launch runs on one core first; 0: as soon as can be
   engine::Shadows* shadows = nullptr; // of launches in Mode::precision
+  bool improves_code = true; // compiles better code where quick code ran for long (engine::KernelCode)
 };
 
 class Machine {
@@ -178,6 +180,7 @@ class Machine {
   bool run_block(Block& block); // true: finished
   void run_regions(Block& block); // to its end
   void run_warp(Block& block, std::uint32_t warp);
+  void ran(engine::KernelCode& code, std::chrono::duration<double> time); // or will, if nothing better is compiled
   // Runs one ready or visible lane until it must wait or has performed `operations` visible operations (0: the one it
   // stopped before, if any); arrivals, exits and rendezvous take effect at once.
   engine::Step run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t operations);
@@ -213,6 +216,8 @@ class Machine {
   friend class Spread;
   engine::Step resume(Block& block, engine::ThreadContext& thread, std::int64_t quantum);
   void stopped(Block& block, std::uint32_t warp, std::uint32_t lane, engine::ThreadContext& thread, engine::Step step);
+  template <typename Run> void improving(Launch& launch, const Run& run);
+  void run_lanes(Block& block, std::uint32_t warp);
   void take_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t quantum);
   std::uint32_t perform_visible(Block& block, std::uint32_t warp); // which site
   void perform_visible(Block& block, std::uint32_t warp, std::uint32_t site, std::uint32_t group);

@@ -210,7 +210,7 @@ bool DeviceImpl::begin_launch(Pending& pending) {
   const bool shares = shared != allocations_.end() && Memory::in_shared_arena(shared->first);
   if (!request.mode.record && !request.mode.control && !request.mode.precision && (request.mode.check || !shares))
     request.regions = module.module->regions(launch.kernel, request.mode.check);
-  Expected<const engine::FunctionDescriptor*> code = nullptr;
+  Expected<engine::KernelCode*> code = nullptr;
   if (!request.regions) code = module.module->compile(launch.kernel, request.mode);
   if (!code) {
     trace::MemoryError error;

@@ -1,6 +1,7 @@
 // Running the lanes of a warp, and what becomes of each where it stops.
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -54,7 +55,7 @@ bool is_reached(const Block& block, const Barrier& barrier) {
     exec_.quantum = 0; // it stops before its next operation
     watch_->before(*this, block, thread, control_ ? decision_ : exec_.visible);
   }
-  const Step step = Step(block.entry(&thread, thread.stack));
+  const Step step = Step(block.launch->request.code->entry(&thread, thread.stack));
   if (watch_) [[unlikely]]
     watch_->after(*this, block, thread, step);
   current_ = nullptr;
@@ -93,7 +94,27 @@ bool is_reached(const Block& block, const Barrier& barrier) {
   stopped(block, warp, lane, thread, step);
 }
 
+// Calls `run`, which runs code of the launch; better code is compiled once it has run for long enough.
+template <typename Run> [[gnu::always_inline]] inline void Machine::improving(Launch& launch, const Run& run) {
+  engine::KernelCode& code = *launch.request.code;
+  if (!code.improve || !options_.improves_code) return run();
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  ran(code, std::chrono::steady_clock::now() - begin);
+}
+
+void Machine::ran(engine::KernelCode& code, std::chrono::duration<double> time) {
+  code.quick_for -= time.count();
+  if (code.quick_for >= 0 || !options_.improves_code) return;
+  const auto improve = std::exchange(code.improve, {});
+  improve();
+}
+
 void Machine::run_warp(Block& block, std::uint32_t warp) {
+  improving(*block.launch, [&] { run_lanes(block, warp); });
+}
+
+void Machine::run_lanes(Block& block, std::uint32_t warp) {
   WarpState& state = block.warps[warp];
   const engine::Mode& mode = block.launch->request.mode;
   // One turn less each time that the others look: else they may find the same phase of an mbarrier every time.
@@ -222,7 +243,8 @@ Step Machine::run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std
   ++turns_;
   choose_stops(block);
   if (block.named) quantum = holds_->quantum(block, thread, quantum);
-  const Step step = resume(block, thread, quantum);
+  Step step;
+  improving(*block.launch, [&] { step = resume(block, thread, quantum); });
   if (block.named) [[unlikely]]
     detour_ |= holds_->resumed(block, thread);
   stopped(block, warp, lane, thread, step);

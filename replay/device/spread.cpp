@@ -42,6 +42,7 @@ class Errors final : public Sink {
 MachineOptions options_of_worker(MachineOptions options, Sink* sink) {
   options.cores = 1;
   options.sink = sink;
+  options.improves_code = false; // others run it, and a Compiler is for one thread
   return options;
 }
 
@@ -168,7 +169,7 @@ void Spread::run(Launch& launch) {
   if (!possible(launch)) return;
   Known& known = kernels_[{launch.request.module, launch.request.kernel}];
   if (known.asked && !known.code) return;
-  if (const Settled* how = settled(launch, known)) return spread(launch, *how);
+  if (const Settled* how = settled(launch, known)) return spread(launch, *how, {});
   const Clock::time_point begin = Clock::now();
   const std::uint64_t first = launch.next_block;
   duration<double> taken{};
@@ -185,9 +186,9 @@ void Spread::run(Launch& launch) {
     known.skip = 1u << std::min(++known.failures, 10u);
   else
     known.failures = 0;
-  if (!known.code->lasting) return spread(launch, how);
+  if (!known.code->lasting) return spread(launch, how, left);
   if (known.settled.size() == most_settled) known.settled.erase(known.settled.begin());
-  spread(launch, known.settled.emplace_back(std::move(how)));
+  spread(launch, known.settled.emplace_back(std::move(how)), left);
 }
 
 const Spread::Settled* Spread::settled(const Launch& launch, Known& known) const {
@@ -361,12 +362,19 @@ Spread::Settled Spread::settle(Launch& launch, const engine::FootprintCode& code
   return how;
 }
 
-void Spread::spread(Launch& launch, const Settled& how) {
+void Spread::spread(Launch& launch, const Settled& how, duration<double> left) {
   if (how.groups.empty()) {
     ++dependent_;
     return;
   }
   ++launches_;
+  // Code is as good for all of the launch as it is now.
+  engine::KernelCode* code = launch.request.code && launch.request.code->improve ? launch.request.code : nullptr;
+  if (code && left.count() > code->quick_for) {
+    machine_.ran(*code, left);
+    code = nullptr;
+  }
+  const Clock::time_point begin = Clock::now();
   if (how.independence.by == engine::Independence::By::residues) ++interleaved_;
   first_fault_ = none;
   for (auto& worker : workers_) {
@@ -375,6 +383,7 @@ void Spread::spread(Launch& launch, const Settled& how) {
     worker->machine.begin(std::move(request))->context.concurrent = 1;
   }
   run_groups(launch, how.groups);
+  if (code) machine_.ran(*code, (Clock::now() - begin) * double(workers_.size()));
   take_over(launch, workers_);
 }
 

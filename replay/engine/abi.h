@@ -250,6 +250,7 @@ struct FunctionDescriptor {
   EntryPoint entry = nullptr;
   std::uint32_t frame_bytes = 0; // 16-byte aligned
   std::uint32_t params_offset = 0; // of the parameters in the frame; results follow, each naturally aligned
+  std::uint32_t cleared_bytes = 0; // of a kernel's frame, which are zeros when a thread starts: all but saved registers
 };
 
 } // namespace deadheat::engine

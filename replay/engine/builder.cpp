@@ -95,6 +95,7 @@ void Builder::lay_out_frame() {
     }
   }
   frame_bytes_ = align_up(offset, 8);
+  unit.cleared_bytes[index_] = frame_bytes_;
 }
 
 std::uint32_t Builder::frame_slot(std::uint32_t bytes) {
@@ -206,8 +207,24 @@ bool Builder::always_stops_at(const ptx::Instruction& instruction, const Site* a
   }
 }
 
+void Builder::find_unwritten(const ptx::Liveness& liveness) {
+  const auto first = std::find_if(function.body.begin(), function.body.end(),
+                                  [](const ptx::Statement& s) { return s.instruction() != nullptr; });
+  if (first == function.body.end()) return;
+  ptx::RegisterSet live = liveness.live_after(std::uint32_t(first - function.body.begin()));
+  ptx::RegisterUse use;
+  ptx::register_use(*first->instruction(), use);
+  if (!first->instruction()->guard)
+    for (auto r : use.writes) live.erase(r);
+  for (auto r : use.reads) live.insert(r);
+  unwritten_ = live.list();
+}
+
 void Builder::find_stops() {
   stops_ = unit.stops[index_] || plan_;
+  const ptx::Flow flow(function);
+  const ptx::Liveness liveness(function, flow);
+  find_unwritten(liveness);
   if (!stops_) return;
   if (plan_) {
     for (const RegionPlan::Stop& stop : plan_->stops)
@@ -234,9 +251,8 @@ void Builder::find_stops() {
   if (points_.empty()) return;
   // What must survive a stop: what is live behind the instruction, and what it reads, since it may still run.
   std::uint64_t live_registers = 0;
-  ptx::Flow flow(function);
   ptx::RegisterUse use;
-  ptx::Liveness(function, flow).sweep([&](std::uint32_t s, const ptx::RegisterSet& after) {
+  liveness.sweep([&](std::uint32_t s, const ptx::RegisterSet& after) {
     StopPoint* point = find_point(s);
     if (!point) return;
     ptx::RegisterSet live = after;
@@ -509,6 +525,8 @@ std::string Builder::build() {
   if (mode.precision && !plan_) precision = std::make_unique<Precision>(*this);
   start_ = new_block("start");
   ir.SetInsertPoint(start_);
+  for (auto r : unwritten_)
+    if (slots_[r].pointer) store_slot(slots_[r], llvm::Constant::getNullValue(slots_[r].type));
   if (undefined) undefined->begin();
   if (precision) precision->begin();
   for (statement = 0; statement < function.body.size() && !refused(); ++statement)

@@ -57,6 +57,7 @@ struct Unit {
   std::function<FunctionPointer*(std::uint32_t)> pointer_to; // of functions whose address is taken
   std::map<std::uint32_t, std::uint32_t> frame_bytes; // known once a function is built
   std::map<std::uint32_t, std::uint32_t> params_offset;
+  std::map<std::uint32_t, std::uint32_t> cleared_bytes;
   std::map<std::uint32_t, std::set<std::int64_t>> computed_results = {}; // by function (UndefinedPlan::results)
   std::uint64_t saves_threshold; // registers to save over all stops from which they live in the frame
 };
@@ -226,6 +227,7 @@ class Builder {
   void classify_registers();
   void make_slots();
   void find_stops();
+  void find_unwritten(const ptx::Liveness& liveness);
   StopPoint* find_point(std::uint32_t statement);
   bool can_stop_at(const ptx::Instruction& instruction, const Site* site) const;
   bool always_stops_at(const ptx::Instruction& instruction, const Site* site) const;
@@ -250,6 +252,7 @@ class Builder {
   std::map<std::string, llvm::BasicBlock*, std::less<>> labels_;
   std::vector<Slot> slots_;
   std::vector<bool> is_read_; // by register
+  std::vector<ptx::RegisterId> unwritten_; // may be read before they are written: zeros, in every run and mode
   std::vector<std::uint32_t> variable_offsets_;
   std::map<std::string_view, std::uint32_t> param_offsets_;
   std::uint32_t frame_bytes_ = 0;

@@ -88,7 +88,7 @@ class Loaded final : public LoadedModule {
   std::vector<std::string> kernel_names() const override { return names_; }
   const std::vector<std::string>& refusals() const override { return refusals_; }
 
-  Expected<const FunctionDescriptor*> compile(std::string_view name, Mode mode) override {
+  Expected<KernelCode*> compile(std::string_view name, Mode mode) override {
     auto it = kernels_.find(name);
     if (it == kernels_.end()) return Error{.what = "no kernel " + std::string(name), .where = origin_};
     KernelTables& kernel = it->second;
@@ -98,32 +98,28 @@ class Loaded final : public LoadedModule {
     if (auto found = compiled_.find(key); found != compiled_.end()) return found->second.get();
 
     if (shared_->options.translate_only) {
-      if (auto made = build(kernel, mode); !made) return made.error();
-      return static_cast<const FunctionDescriptor*>(nullptr);
+      if (auto made = build(kernel, mode, Effort::minimal); !made) return made.error();
+      return static_cast<KernelCode*>(nullptr);
     }
     name_functions(kernel);
-    const std::string cache_key = key_of(kernel, "mode " + std::to_string(number(mode)));
-    KernelImage image;
-    auto kept = shared_->cache.find(cache_key);
-    if (!kept || !read(*kept, image) || image.frame_bytes.size() != kernel.reached.size()) {
-      auto made = build(kernel, mode);
+    std::size_t work = 0;
+    for (std::uint32_t f : kernel.reached) work += work_of(tables_.functions[f], mode);
+    const Effort most = work < shared_->options.full_effort ? Effort::full : Effort::minimal;
+    const double quick_for = most == Effort::full ? double(work) * shared_->options.quick_for_work : 0;
+    std::optional<KernelImage> image = find(kernel, mode, most);
+    auto code = std::make_unique<KernelCode>();
+    if (!image && quick_for > 0) {
+      image = find(kernel, mode, Effort::minimal);
+      code->quick_for = quick_for;
+      code->improve = [this, &kernel, mode, code = code.get()] { improve(kernel, mode, *code); };
+    }
+    if (!image) {
+      auto made = build(kernel, mode, code->improve ? Effort::minimal : most);
       if (!made) return made.error();
       image = std::move(*made);
-      shared_->cache.keep(cache_key, write(image));
     }
-    std::vector<std::string> names;
-    for (std::uint32_t f : kernel.reached) names.push_back(tables_.functions[f].function->name);
-    auto added = shared_->jit->link(image.object, names);
-    if (!added) return Error{.what = "kernel " + kernel.info.name + ": " + added.error().what, .where = origin_};
-    for (std::size_t n = 0; n < kernel.reached.size(); ++n) {
-      std::uint32_t f = kernel.reached[n];
-      FunctionDescriptor d{reinterpret_cast<EntryPoint>((*added)[n]), image.frame_bytes[n], image.params_offset[n]};
-      if (n == 0)
-        compiled_[key] = std::make_unique<FunctionDescriptor>(d);
-      else if (auto p = pointers_.find(f); p != pointers_.end())
-        p->second->by_mode[number(mode)] = d;
-    }
-    return compiled_[key].get();
+    if (auto linked = link(kernel, mode, *image, *code); !linked) return linked.error();
+    return (compiled_[key] = std::move(code)).get();
   }
 
   const RegionCode* regions(std::string_view name, bool check) override {
@@ -171,7 +167,47 @@ class Loaded final : public LoadedModule {
                 .pointer_to = [this](std::uint32_t f) { return pointer_to(f); },
                 .frame_bytes = {},
                 .params_offset = {},
+                .cleared_bytes = {},
                 .saves_threshold = shared_->options.saves_in_frame};
+  }
+
+  std::string key_of(const KernelTables& kernel, Mode mode, Effort effort) {
+    return key_of(kernel, "mode " + std::to_string(number(mode)) + (effort == Effort::minimal ? " quick" : ""));
+  }
+
+  // What the cache has.
+  std::optional<KernelImage> find(const KernelTables& kernel, Mode mode, Effort effort) {
+    KernelImage image;
+    auto kept = shared_->cache.find(key_of(kernel, mode, effort));
+    if (!kept || !read(*kept, image) || image.frame_bytes.size() != kernel.reached.size()) return std::nullopt;
+    return image;
+  }
+
+  Expected<void> link(const KernelTables& kernel, Mode mode, const KernelImage& image, KernelCode& code) {
+    std::vector<std::string> names;
+    for (std::uint32_t f : kernel.reached) names.push_back(tables_.functions[f].function->name);
+    auto added = shared_->jit->link(image.object, names);
+    if (!added) return Error{.what = "kernel " + kernel.info.name + ": " + added.error().what, .where = origin_};
+    for (std::size_t n = 0; n < kernel.reached.size(); ++n) {
+      const FunctionDescriptor d{reinterpret_cast<EntryPoint>((*added)[n]), image.frame_bytes[n],
+                                 image.params_offset[n], image.cleared_bytes[n]};
+      if (n == 0)
+        static_cast<FunctionDescriptor&>(code) = d;
+      else if (auto p = pointers_.find(kernel.reached[n]); p != pointers_.end())
+        p->second->by_mode[number(mode)] = d;
+    }
+    return {};
+  }
+
+  // The best code in place of that which was compiled quickly, which stays where this fails.
+  void improve(KernelTables& kernel, Mode mode, KernelCode& code) {
+    code.quick_for = std::numeric_limits<double>::infinity();
+    const std::uint32_t frame_bytes = code.frame_bytes;
+    std::optional<KernelImage> better = find(kernel, mode, Effort::full); // of another process by now
+    if (!better)
+      if (auto made = build(kernel, mode, Effort::full)) better = std::move(*made);
+    if (better) (void)link(kernel, mode, *better, code);
+    DEADHEAT_CHECK(code.frame_bytes == frame_bytes);
   }
 
   // Functions whose address the code may hold get theirs in an order that does not depend on what is compiled.
@@ -230,13 +266,11 @@ class Loaded final : public LoadedModule {
     key.append(text, from);
   }
 
-  Expected<KernelImage> build(KernelTables& kernel, Mode mode) {
+  Expected<KernelImage> build(KernelTables& kernel, Mode mode, Effort effort) {
     auto context = std::make_unique<llvm::LLVMContext>();
     auto module = std::make_unique<llvm::Module>("kernel", *context);
     Unit unit = unit_for(kernel, mode, *module);
-    std::size_t work = 0;
     for (std::uint32_t f : kernel.reached) {
-      work += work_of(tables_.functions[f], mode);
       Builder builder(unit, f);
       std::string refused = builder.build();
       if (refused.empty()) continue;
@@ -250,18 +284,16 @@ class Loaded final : public LoadedModule {
     for (std::uint32_t f : kernel.reached) {
       image.frame_bytes.push_back(unit.frame_bytes[f]);
       image.params_offset.push_back(unit.params_offset[f]);
+      image.cleared_bytes.push_back(unit.cleared_bytes[f]);
       if (llvm::GlobalVariable* bytes = module->getGlobalVariable(frame_bytes_name(f), true)) {
         bytes->setInitializer(llvm::ConstantInt::get(llvm::Type::getInt32Ty(*context), unit.frame_bytes[f]));
         bytes->setConstant(true);
       }
     }
-    const CompilerOptions& options = shared_->options;
-    const bool affordable = work < options.large_kernel || spent_ + work <= options.module_effort;
-    const Effort effort = work < options.full_effort && affordable ? Effort::full : Effort::minimal;
-    if (effort == Effort::full) spent_ += work;
     auto object = shared_->jit->compile(std::move(context), std::move(module), effort);
     if (!object) return Error{.what = "kernel " + kernel.info.name + ": " + object.error().what, .where = origin_};
     image.object = std::move(*object);
+    shared_->cache.keep(key_of(kernel, mode, effort), write(image));
     return image;
   }
 
@@ -360,10 +392,9 @@ class Loaded final : public LoadedModule {
   std::string origin_;
   std::function<std::uint64_t(std::string_view)> address_of_;
   ModuleTables tables_;
-  std::size_t spent_ = 0;  // work of kernels that were compiled with full effort
   std::map<std::string, KernelTables, std::less<>> kernels_;
   std::vector<std::string> names_, refusals_;
-  std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<FunctionDescriptor>> compiled_;
+  std::map<std::pair<std::uint32_t, unsigned>, std::unique_ptr<KernelCode>> compiled_;
   std::map<std::pair<std::uint32_t, bool>, std::unique_ptr<RegionCode>> regions_;  // by kernel and check; null: none
   std::map<std::uint32_t, std::unique_ptr<FootprintCode>> footprints_; // by kernel; null: none
   std::map<std::uint32_t, FunctionPointer*> pointers_;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,7 +66,14 @@ struct KernelInfo {
 
 struct RegionCode;
 struct FootprintCode;
-struct FootprintCode;
+
+// A kernel's code in a mode. What was compiled quickly gets better once it has run for as long as that takes to
+// compile: whoever runs it takes the time off `quick_for`, and calls `improve` when nothing is left. `entry` is another
+// from then on, and a thread that stopped in one goes on in the other: resume points and frames are the same.
+struct KernelCode : FunctionDescriptor {
+  double quick_for = std::numeric_limits<double>::infinity(); // seconds; infinite: there is no better
+  std::function<void()> improve;
+};
 
 class LoadedModule {
  public:
@@ -76,8 +84,8 @@ class LoadedModule {
   virtual std::vector<std::string> kernel_names() const = 0;
   // One line for each kernel that is refused: "kernel foo: tcgen05.mma is not supported by the embedded device".
   virtual const std::vector<std::string>& refusals() const = 0;
-  // The descriptor of a kernel's code in a mode; compiles on first use.
-  virtual Expected<const FunctionDescriptor*> compile(std::string_view kernel, Mode mode) = 0;
+  // A kernel's code in a mode; compiles on first use. It lives as long as the module.
+  virtual Expected<KernelCode*> compile(std::string_view kernel, Mode mode) = 0;
   // The kernel's code for whole blocks (regions.h), for launches that nobody watches, with addresses checked or not;
   // compiles on first use. Null: it has none, threads run one at a time.
   virtual const RegionCode* regions(std::string_view kernel, bool check = false) = 0;
@@ -101,9 +109,9 @@ struct CompilerOptions {
   // Kernels of more work than this (PTX instructions, with what watches their accesses) get quick code: it compiles
   // five to ten times faster and runs several times slower.
   std::size_t full_effort = 15000;
-  // And of a module's kernels, once those that were compiled so far come to more work than this together: large ones
-  // get quick code, so that whoever runs all the kernels of a large module does not wait for minutes.
-  std::size_t module_effort = 40000, large_kernel = 2000;
+  // Others get quick code, too, until it has run for this many seconds for each unit of work: about what the better
+  // code takes to compile. Most kernels of a program never do. 0: better code at once.
+  double quick_for_work = 100e-6;
   // Functions with more registers to save than this, over all places where they may stop, keep them in their frame.
   std::uint64_t saves_in_frame = 12000;
   bool regions = true; // false: LoadedModule::regions gives none

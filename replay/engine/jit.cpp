@@ -36,6 +36,9 @@ namespace deadheat::engine {
 
 namespace {
 
+// Where values may meet in very many blocks, making them registers takes longer than all the rest of quick compilation.
+constexpr unsigned most_quick_passes = 100000; // instructions
+
 std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 class OrcJit final : public Jit {
@@ -80,7 +83,7 @@ class OrcJit final : public Jit {
 
   Expected<std::string> compile(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
                                 Effort effort) override {
-    const char* dump = std::getenv("DEADHEAT_DUMP_IR");  // for work on the code generator
+    const char* dump = std::getenv("DEADHEAT_DUMP_IR"); // for work on the code generator
     if (dump) module->print(llvm::errs(), nullptr);
 #ifndef NDEBUG
     std::string broken;
@@ -147,7 +150,7 @@ class OrcJit final : public Jit {
     } else {
       passes.addPass(llvm::EarlyCSEPass(true));
       passes.addPass(llvm::SimplifyCFGPass());
-      if (effort == Effort::loops) {  // before anything that sinks what the entry of the inlined function loads
+      if (effort == Effort::loops) { // before anything that sinks what the entry of the inlined function loads
         llvm::LoopPassManager first;
         first.addPass(llvm::LICMPass(llvm::LICMOptions()));
         passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(first), true));
@@ -184,7 +187,8 @@ class OrcJit final : public Jit {
       }
     }
     for (llvm::Function& f : module)
-      if (!f.isDeclaration()) passes.run(f, functions);
+      if (!f.isDeclaration() && (effort != Effort::minimal || f.getInstructionCount() < most_quick_passes))
+        passes.run(f, functions);
   }
 
   std::vector<std::unique_ptr<llvm::TargetMachine>> machines_;
@@ -192,7 +196,7 @@ class OrcJit final : public Jit {
   unsigned count_ = 0;
 };
 
-}  // namespace
+} // namespace
 
 Expected<std::unique_ptr<Jit>> Jit::create() {
   auto jit = std::make_unique<OrcJit>();
@@ -201,4 +205,4 @@ Expected<std::unique_ptr<Jit>> Jit::create() {
   return std::unique_ptr<Jit>(std::move(jit));
 }
 
-}  // namespace deadheat::engine
+} // namespace deadheat::engine

@@ -71,7 +71,8 @@ class Reader {
 template <typename Stream>
 bool fields(Stream& s, KernelImage& image) {
   auto number = [&](auto& v) { return s.number(v); };
-  return s.list(image.frame_bytes, number) && s.list(image.params_offset, number) && s.text(image.object);
+  return s.list(image.frame_bytes, number) && s.list(image.params_offset, number) &&
+         s.list(image.cleared_bytes, number) && s.text(image.object);
 }
 
 template <typename Stream>
@@ -106,7 +107,8 @@ bool understood(const std::vector<char>& bytes, Image& image) {
 std::string write(const KernelImage& image) { return written(image); }
 std::string write(const RegionImage& image) { return written(image); }
 bool read(const std::vector<char>& bytes, KernelImage& image) {
-  return understood(bytes, image) && image.frame_bytes.size() == image.params_offset.size();
+  return understood(bytes, image) && image.frame_bytes.size() == image.params_offset.size() &&
+         image.frame_bytes.size() == image.cleared_bytes.size();
 }
 bool read(const std::vector<char>& bytes, RegionImage& image) { return understood(bytes, image); }
 

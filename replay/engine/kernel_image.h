@@ -12,7 +12,7 @@
 namespace deadheat::engine {
 
 struct KernelImage {
-  std::vector<std::uint32_t> frame_bytes, params_offset;  // by function that the kernel reaches
+  std::vector<std::uint32_t> frame_bytes, params_offset, cleared_bytes;  // by function that the kernel reaches
   std::string object;
 };
 struct RegionImage {

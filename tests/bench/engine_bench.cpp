@@ -105,6 +105,7 @@ class Bench {
     device::DeviceOptions options;
     engine::CompilerOptions code;
     code.regions = regions;
+    code.quick_for_work = 0;
     code.cache.clear();
     options.modules = device::make_module_cache(engine::make_compiler(code));
     options.check = check;

@@ -186,22 +186,22 @@ struct FakeSource { // what the "module" compiles to
   }
 };
 // Adds kernel<Mode> in the modes that the device asks for.
-#define ADD_KERNEL(source, kernel, frame_size, shared)                                  \
-  do {                                                                                  \
-    FakeKernel& k_ = (source).kernels[#kernel];                                         \
-    k_.info.name = #kernel;                                                             \
-    k_.info.parameter_bytes = 64;                                                       \
-    k_.info.static_shared = shared;                                                     \
-    k_.info.dynamic_shared_offset = shared;                                             \
-    auto add_ = [&](Mode m, engine::EntryPoint e) { k_.code[m] = {e, frame_size, 0}; }; \
-    add_({false, false, false}, kernel<Mode{false, false, false}>);                     \
-    add_({false, false, true}, kernel<Mode{false, false, true}>);                       \
-    add_({true, false, false}, kernel<Mode{true, false, false}>);                       \
-    add_({true, false, true}, kernel<Mode{true, false, true}>);                         \
-    add_({false, true, false}, kernel<Mode{false, true, false}>);                       \
-    add_({false, true, true}, kernel<Mode{false, true, true}>);                         \
-    add_({true, true, false}, kernel<Mode{true, true, false}>);                         \
-    add_({true, true, true}, kernel<Mode{true, true, true}>);                           \
+#define ADD_KERNEL(source, kernel, frame_size, shared)                                              \
+  do {                                                                                              \
+    FakeKernel& k_ = (source).kernels[#kernel];                                                     \
+    k_.info.name = #kernel;                                                                         \
+    k_.info.parameter_bytes = 64;                                                                   \
+    k_.info.static_shared = shared;                                                                 \
+    k_.info.dynamic_shared_offset = shared;                                                         \
+    auto add_ = [&](Mode m, engine::EntryPoint e) { k_.code[m] = {e, frame_size, 0, frame_size}; }; \
+    add_({false, false, false}, kernel<Mode{false, false, false}>);                                 \
+    add_({false, false, true}, kernel<Mode{false, false, true}>);                                   \
+    add_({true, false, false}, kernel<Mode{true, false, false}>);                                   \
+    add_({true, false, true}, kernel<Mode{true, false, true}>);                                     \
+    add_({false, true, false}, kernel<Mode{false, true, false}>);                                   \
+    add_({false, true, true}, kernel<Mode{false, true, true}>);                                     \
+    add_({true, true, false}, kernel<Mode{true, true, false}>);                                     \
+    add_({true, true, true}, kernel<Mode{true, true, true}>);                                       \
   } while (0)
 
 class FakeModule : public engine::LoadedModule {
@@ -215,8 +215,10 @@ class FakeModule : public engine::LoadedModule {
   }
   std::vector<std::string> kernel_names() const override { return {}; }
   const std::vector<std::string>& refusals() const override { return refusals_; }
-  Expected<const engine::FunctionDescriptor*> compile(std::string_view name, Mode mode) override {
-    return &source_.kernels.find(name)->second.code.at(mode);
+  Expected<engine::KernelCode*> compile(std::string_view name, Mode mode) override {
+    engine::KernelCode& code = code_[{std::string(name), mode}];
+    static_cast<engine::FunctionDescriptor&>(code) = source_.kernels.find(name)->second.code.at(mode);
+    return &code;
   }
   const engine::RegionCode* regions(std::string_view, bool) override { return nullptr; }
   const engine::FootprintCode* footprint(std::string_view) override { return nullptr; }
@@ -225,6 +227,7 @@ class FakeModule : public engine::LoadedModule {
  private:
   ptx::Module module_;
   const FakeSource& source_;
+  std::map<std::pair<std::string, Mode>, engine::KernelCode> code_;
   std::vector<std::string> refusals_;
 };
 class FakeCompiler : public engine::Compiler {

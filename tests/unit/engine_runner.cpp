@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <map>
+#include <utility>
 
 #include "deadheat/address.h"
 #include "replay/engine/shadow.h"
@@ -41,7 +42,7 @@ struct Runner::Block {
     bool started = false, done = false, waiting = false;
   };
   std::vector<Thread> threads;
-  const FunctionDescriptor* code = nullptr;
+  KernelCode* code = nullptr;
 };
 
 struct RunnerServices {
@@ -127,6 +128,7 @@ CompilerOptions Runner::options() {
   std::string what = force ? force : "";
   if (what == "minimal" || what == "both") o.full_effort = 0;
   if (what == "frame" || what == "both") o.saves_in_frame = 0;
+  o.quick_for_work = what == "improving" ? 1 : 0;
   return o;
 }
 
@@ -299,6 +301,11 @@ void Runner::run_block(Block& block) {
       if (!t.started) std::memset(t.stack.data(), 0, 4);
       t.started = true;
       t.state = Step(block.code->entry(&t.context, t.stack.data()));
+      // After a step, or two, or three…: threads go on in other code than that in which they stopped.
+      if (block.code->improve && t.state != Step::exited && t.state != Step::fault && steps > improved_ % 8) {
+        ++improved_;
+        std::exchange(block.code->improve, {})();
+      }
       switch (t.state) {
         case Step::exited: t.done = true; break;
         case Step::visible:

@@ -24,7 +24,7 @@ class Runner {
  public:
   explicit Runner(const std::string& ptx, const std::string& cache = "");
   // For compilers that are made from now on: DEADHEAT_ENGINE_TEST=minimal, frame or both forces the code that large
-  // kernels get on all kernels.
+  // kernels get on all kernels; with `improving` a kernel begins with quick code, which gets better while it runs.
   static CompilerOptions options();
   ~Runner();
 
@@ -95,6 +95,7 @@ class Runner {
   std::map<std::string, std::uint64_t, std::less<>> symbols_;
   std::vector<std::uint8_t> shadow_;
   std::uint32_t parameter_bytes_ = 0;
+  inline static unsigned improved_ = 0; // kernels, of all runners
   friend struct RunnerServices;
 };
 
