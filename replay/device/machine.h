@@ -21,7 +21,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <csetjmp>
 #include <cstdint>
 #include <functional>
@@ -180,7 +179,6 @@ class Machine {
   bool run_block(Block& block); // true: finished
   void run_regions(Block& block); // to its end
   void run_warp(Block& block, std::uint32_t warp);
-  void ran(engine::KernelCode& code, std::chrono::duration<double> time); // or will, if nothing better is compiled
   // Runs one ready or visible lane until it must wait or has performed `operations` visible operations (0: the one it
   // stopped before, if any); arrivals, exits and rendezvous take effect at once.
   engine::Step run_lane(Block& block, std::uint32_t warp, std::uint32_t lane, std::int64_t operations);

@@ -100,14 +100,7 @@ template <typename Run> [[gnu::always_inline]] inline void Machine::improving(La
   if (!code.improve || !options_.improves_code) return run();
   const auto begin = std::chrono::steady_clock::now();
   run();
-  ran(code, std::chrono::steady_clock::now() - begin);
-}
-
-void Machine::ran(engine::KernelCode& code, std::chrono::duration<double> time) {
-  code.quick_for -= time.count();
-  if (code.quick_for >= 0 || !options_.improves_code) return;
-  const auto improve = std::exchange(code.improve, {});
-  improve();
+  code.ran(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 void Machine::run_warp(Block& block, std::uint32_t warp) {

@@ -371,7 +371,7 @@ void Spread::spread(Launch& launch, const Settled& how, duration<double> left) {
   // Code is as good for all of the launch as it is now.
   engine::KernelCode* code = launch.request.code && launch.request.code->improve ? launch.request.code : nullptr;
   if (code && left.count() > code->quick_for) {
-    machine_.ran(*code, left);
+    code->ran(left.count());
     code = nullptr;
   }
   const Clock::time_point begin = Clock::now();
@@ -383,7 +383,7 @@ void Spread::spread(Launch& launch, const Settled& how, duration<double> left) {
     worker->machine.begin(std::move(request))->context.concurrent = 1;
   }
   run_groups(launch, how.groups);
-  if (code) machine_.ran(*code, (Clock::now() - begin) * double(workers_.size()));
+  if (code) code->ran(duration<double>(Clock::now() - begin).count() * double(workers_.size()));
   take_over(launch, workers_);
 }
 

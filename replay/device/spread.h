@@ -72,7 +72,8 @@ class Spread {
   void begin_workers();
   Settled settle(Launch& launch, const engine::FootprintCode& code);
   const Settled* settled(const Launch& launch, Known& known) const;
-  void spread(Launch& launch, const Settled& how, std::chrono::duration<double> left); // on one core; or not known
+  // left: of the launch, on one core; 0: not known
+  void spread(Launch& launch, const Settled& how, std::chrono::duration<double> left);
   std::vector<Group> cut(const Launch& launch, unsigned axis) const;
   void run_groups(Launch& launch, const std::vector<Group>& groups);
   void take_over(Launch& launch, std::vector<std::unique_ptr<Worker>>& workers);

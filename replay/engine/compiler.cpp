@@ -201,7 +201,6 @@ class Loaded final : public LoadedModule {
 
   // The best code in place of that which was compiled quickly, which stays where this fails.
   void improve(KernelTables& kernel, Mode mode, KernelCode& code) {
-    code.quick_for = std::numeric_limits<double>::infinity();
     const std::uint32_t frame_bytes = code.frame_bytes;
     std::optional<KernelImage> better = find(kernel, mode, Effort::full); // of another process by now
     if (!better)

@@ -14,9 +14,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deadheat/expected.h"
@@ -67,12 +67,17 @@ struct KernelInfo {
 struct RegionCode;
 struct FootprintCode;
 
-// A kernel's code in a mode. What was compiled quickly gets better once it has run for as long as that takes to
-// compile: whoever runs it takes the time off `quick_for`, and calls `improve` when nothing is left. `entry` is another
-// from then on, and a thread that stopped in one goes on in the other: resume points and frames are the same.
+// A kernel's code in a mode. What was compiled quickly gets better once it has run for as long as that takes to compile:
+// whoever runs it says for how long it did. `entry` is another from then on, and a thread that stopped in one goes on in
+// the other: resume points and frames are the same.
 struct KernelCode : FunctionDescriptor {
-  double quick_for = std::numeric_limits<double>::infinity(); // seconds; infinite: there is no better
-  std::function<void()> improve;
+  double quick_for = 0; // seconds that quick code may run
+  std::function<void()> improve; // null: there is no better
+  // For so many seconds; may compile.
+  void ran(double seconds) {
+    quick_for -= seconds;
+    if (quick_for < 0 && improve) std::exchange(improve, {})();
+  }
 };
 
 class LoadedModule {

@@ -25,6 +25,7 @@ if(TARGET deadheat_engine)
     add_test(NAME engine_${test}_large COMMAND engine_${test}_test)
     set_tests_properties(engine_${test}_large PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=both TIMEOUT 300)
   endforeach()
+  # Threads that go on in other code than that in which they stopped.
   foreach(test stops calls memory matrix precision)
     add_test(NAME engine_${test}_improving COMMAND engine_${test}_test)
     set_tests_properties(engine_${test}_improving PROPERTIES ENVIRONMENT DEADHEAT_ENGINE_TEST=improving TIMEOUT 300)

@@ -133,7 +133,6 @@ class ModuleLoad : public testing::Test {
   Seconds measure(const std::string& text, Mode mode) {
     CompilerOptions options;
     options.cache = cache_.string();
-    options.quick_for_work = 0;
     const double start = cpu_seconds();
     auto module = ptx::parse(text, "generated.ptx");
     EXPECT_TRUE(module) << module.error().message();
