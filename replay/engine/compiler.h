@@ -67,9 +67,9 @@ struct KernelInfo {
 struct RegionCode;
 struct FootprintCode;
 
-// A kernel's code in a mode. What was compiled quickly gets better once it has run for as long as that takes to compile:
-// whoever runs it says for how long it did. `entry` is another from then on, and a thread that stopped in one goes on in
-// the other: resume points and frames are the same.
+// A kernel's code in a mode. What was compiled quickly gets better once it has run for as long as that takes to
+// compile: whoever runs it says for how long it did. `entry` is another from then on, and a thread that stopped in one
+// goes on in the other: resume points and frames are the same.
 struct KernelCode : FunctionDescriptor {
   double quick_for = 0; // seconds that quick code may run
   std::function<void()> improve; // null: there is no better
