@@ -71,6 +71,9 @@ if(LLVM_FOUND)
   target_link_libraries(deadheat_llvm INTERFACE
     "$<IF:$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>,${own_llvm},LLVM>")
   target_link_directories(deadheat_llvm INTERFACE ${LLVM_LIBRARY_DIRS})
+  # replay/engine/no_destruction.cpp
+  target_link_options(deadheat_llvm INTERFACE
+    "$<$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>:-Wl,--wrap=__cxa_atexit>")
 else()
   message(WARNING "no LLVM 19: building without the engine, the embedded device and replay "
                   "(apt-get install llvm-19-dev)")

@@ -127,7 +127,7 @@ void end_of_process() {
   Runtime* runtime = existing;
   if (runtime && !forked) runtime->end();
 }
-// Runs when the loader takes the process down: after the program's destructors and exit handlers, before LLVM's.
+// Runs when the loader takes the process down: after the program's destructors and exit handlers.
 __attribute__((destructor)) void library_destructor() { end_of_process(); }
 
 } // namespace

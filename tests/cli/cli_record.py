@@ -43,6 +43,21 @@ class Record(Case):
             self.assertEqual(len(complaints(err)), 1, err)
             self.assertIn("did not end cleanly", err)
 
+    def test_leaves_while_there_is_work(self):
+        """Kernels that are compiled when the process ends, by whichever thread: nothing is in the cache."""
+        for how, launches in ("launched", 2), ("destructor", 2), ("thread", None):
+            for pause in (0, 20, 60, 150) if how == "thread" else (0,):
+                trace = "%s-%d" % (how, pause)
+                result, out, err = self.run_words(
+                    ["env", "DEADHEAT_CACHE=0", settings.deadheat, "record", "-o", trace, "--", program("leaves"), how,
+                     str(pause)])
+                self.assertEqual(result, 0, (trace, err))
+                said_by_job = b"main ends\n" + b"destructor: cudaSuccess\n" * (how == "destructor")
+                self.assertEqual((out, complaints(err)), (said_by_job, []), trace)
+                if launches:
+                    summary = self.analyze(trace)[0]["summary"]
+                    self.assertEqual((summary["complete"], summary["launches"]), (True, launches), trace)
+
     # Signals are the program's while it runs; whoever waits for the search that follows can end it.
     def test_signal_behind_the_program(self):
         process = subprocess.Popen([settings.deadheat, "check", "--explore", "1000000", "--", program("ends")],

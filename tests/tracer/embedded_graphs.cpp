@@ -9,6 +9,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -119,6 +120,8 @@ unsigned value_of(CUgraphConditionalHandle condition, CUstream stream) {
   return value;
 }
 
+std::atomic<unsigned> turns{0}; // of all conditions' bodies
+
 void run(const Node& node, CUstream stream);
 void run_condition(const Node& node, CUstream stream) {
   const bool loops = node.decides == CU_GRAPH_COND_TYPE_WHILE;
@@ -127,6 +130,7 @@ void run_condition(const Node& node, CUstream stream) {
     const std::size_t body = node.decides == CU_GRAPH_COND_TYPE_SWITCH ? value : value ? 0 : 1;
     if (body >= node.bodies.size()) return;
     for (const auto& inner : node.bodies[body]->nodes) run(*inner, stream);
+    ++turns;
   } while (loops);
 }
 
@@ -391,6 +395,8 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NO
 EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* memory) {
   return *memory = of(node)->memory, CUDA_SUCCESS;
 }
+
+EXPORT unsigned embedded_turns() { return turns; }
 
 // ---- executables
 

@@ -1,6 +1,7 @@
 // Opcode and modifiers to memory-model terms (PTX ISA 8 and 9.7.9, 9.7.13). One handler a family of instructions, one
 // table line an opcode.
 #include <algorithm>
+#include <array>
 
 #include "tracer/ptx/names.h"
 #include "tracer/ptx/sites.h"
@@ -458,8 +459,8 @@ namespace {
 // As if there were no words that are not known.
 std::optional<Site> classify_known(const Instruction& instruction, bool entry) {
   if (instruction.opcode == Opcode::ret && !entry) return std::nullopt;
-  static const std::vector<const Row*> by_opcode = [] {
-    std::vector<const Row*> table(1024, nullptr);
+  static const auto by_opcode = [] {
+    std::array<const Row*, 1024> table{};
     for (const Row& row : rows) table[std::size_t(row.opcode)] = &row;
     return table;
   }();

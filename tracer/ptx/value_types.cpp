@@ -1,6 +1,7 @@
 #include "tracer/ptx/value_types.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace deadheat::ptx {
@@ -60,8 +61,9 @@ constexpr TypingRow typing_rows[] = {
 };
 
 Typing typing_of(Opcode opcode) {
-  static const std::vector<Typing> table = [] {
-    std::vector<Typing> by_opcode(1024, Typing::none);
+  static const auto table = [] {
+    std::array<Typing, 1024> by_opcode;
+    by_opcode.fill(Typing::none);
     for (const TypingRow& row : typing_rows) by_opcode[std::size_t(row.opcode)] = row.typing;
     return by_opcode;
   }();
