@@ -79,8 +79,9 @@ void Detector::play(const Batch& batch) {
       const std::uint32_t mask = batch.strong_masks[entry.index * batch.weak.size() + worker_];
       strong(all, mask, &batch.strong_lanes[all.first], &batch.strong_values[all.first]);
     } else {
-      batch.take(entry, scratch);
       owners_ = entry.owners;
+      const bool filters = pass_ == Pass::filter && !full_;
+      batch.take(entry, scratch, !filters || !is_anothers(owners_[0]) || !is_anothers(owners_[1]));
       record(scratch);
     }
   }
@@ -94,11 +95,11 @@ void Detector::play(const Batch& batch) {
     causality_.forget_told(now_);
   }
   if (causality_.many_groups()) {
-    std::unordered_set<order::AsyncGroup> named;
-    auto name = [&](order::AsyncGroup group) { named.insert(group); };
+    std::vector<order::AsyncGroup> named;
+    auto name = [&](order::AsyncGroup group) { named.push_back(group); };
     filter_.each_group(name);
     shadow_.each_group(name);
-    causality_.forget_groups(named);
+    causality_.forget_groups(std::move(named));
   }
 }
 

@@ -20,13 +20,13 @@ template <typename T>
 constexpr bool plain_bytes = std::is_trivially_copyable_v<T> && alignof(T) <= 8;
 
 template <std::size_t index>
-void take_small(const std::uint64_t* from, trace::Record& record) {
+void take_small(const std::uint64_t* from, trace::Record& record, bool columns) {
   using T = std::variant_alternative_t<index, trace::Record>;
   if constexpr (plain_bytes<T>) {
     T* to = std::get_if<index>(&record); // which need not be cleared first
     if (!to) to = &record.emplace<index>();
     if constexpr (has_lanes<T>) {
-      unpack(from, *to);
+      unpack(from, *to, columns || !std::is_same_v<T, trace::AsyncCopy>);
     } else {
       std::memcpy(static_cast<void*>(to), from, sizeof(T));
     }
@@ -87,12 +87,12 @@ void Batch::clear() {
   last = false;
 }
 
-void Batch::take(const Common& entry, trace::Record& record) const {
+void Batch::take(const Common& entry, trace::Record& record, bool touches) const {
   static constexpr auto table = take_table(std::make_index_sequence<std::variant_size_v<trace::Record>>());
   if (entry.what == What::large) {
     record = large[entry.index];
   } else {
-    table[entry.alternative](&small[entry.index], record);
+    table[entry.alternative](&small[entry.index], record, touches);
   }
 }
 

@@ -103,8 +103,8 @@ struct Batch {
 
   std::uint64_t bytes() const; // of memory
   void clear(); // keeps the memory
-  // Puts the record that `entry` says into `record`.
-  void take(const Common& entry, trace::Record& record) const;
+  // Puts the record that `entry` says into `record`. Not touches: of an AsyncCopy not what each lane copies.
+  void take(const Common& entry, trace::Record& record, bool touches = true) const;
 };
 
 // What a worker pool looks like to whoever fills batches.

@@ -73,7 +73,7 @@ class Packer {
 
 class Unpacker {
  public:
-  explicit Unpacker(const std::byte* from) : from_(from) {}
+  Unpacker(const std::byte* from, bool columns) : from_(from), columns_(columns) {}
 
   template <typename... Number>
   void operator()(Number&... numbers) {
@@ -83,6 +83,7 @@ class Unpacker {
   void mask(std::uint32_t& mask) { get(mask); }
   template <typename Value>
   void column(std::array<Value, 32>& values, std::uint32_t mask) {
+    if (!columns_) return;
     Lanes lie;
     get(lie);
     if (lie == Lanes::anyhow) return get(values);
@@ -106,6 +107,7 @@ class Unpacker {
     from_ += sizeof value;
   }
   const std::byte* from_;
+  bool columns_;
 };
 
 // The record behind what is in `to`, which consists of whole words.
@@ -119,9 +121,10 @@ void pack(T& record, std::vector<std::uint64_t>& to) {
   to.insert(to.end(), packed.begin(), packed.begin() + std::ptrdiff_t((bytes + 7) / 8));
 }
 
+// `columns`: with them. They must be the last fields where they are left out.
 template <typename T>
-void unpack(const std::uint64_t* from, T& record) {
-  Unpacker unpacker(reinterpret_cast<const std::byte*>(from));
+void unpack(const std::uint64_t* from, T& record, bool columns = true) {
+  Unpacker unpacker(reinterpret_cast<const std::byte*>(from), columns);
   unpacker(record.warp, record.module);
   fields(unpacker, record);
 }

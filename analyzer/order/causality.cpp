@@ -84,10 +84,8 @@ void Causality::forget_block(OperationIndex operation, std::uint32_t index, Bloc
     lane_copies_.erase(ThreadKey(operation, index, warp * 32).bits);
   }
   // Copies that never completed: their groups are ordered as their operation is.
-  const auto first = bulk_pending_.lower_bound({ThreadKey(operation, index, 0).bits, {}});
-  auto last = first;
-  while (last != bulk_pending_.end() && last->first.first >> 10 == ThreadKey(operation, index, 0).block_bits()) ++last;
-  bulk_pending_.erase(first, last);
+  if (block.bulk_pending) bulk_pending_ -= block.bulk_pending->size();
+  block.bulk_pending = nullptr;
 }
 
 void Causality::launch_end(OperationIndex operation) {

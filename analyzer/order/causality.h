@@ -59,15 +59,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "analyzer/order/async_groups.h"
 #include "analyzer/order/chain.h"
 #include "analyzer/order/clock.h"
 #include "analyzer/order/observations.h"
@@ -112,10 +111,6 @@ struct Rules {
   bool one_by_one = false; // with only_marked: no operation runs beside another one, in all of the log
 };
 
-// Asynchronous copies: one group's accesses become part of the issuing thread's order when it waits, or of the order of
-// those that see the phase of an mbarrier complete.
-using AsyncGroup = std::uint32_t; // 0: none
-
 class Causality {
  public:
   explicit Causality(const OperationClocks& operations, Rules rules = {}) : operations_(operations), rules_(rules) {}
@@ -131,7 +126,7 @@ class Causality {
   // counts as ordered before everything after it.
   void missing(Stamp last) {
     missing_ = std::max(missing_, last);
-    bulk_pending_.clear(); // which of them complete later is not known either
+    if (bulk_pending_) forget_pending(); // which of them complete later is not known either
   }
 
   // Synchronization, each with the record's stamp (increasing).
@@ -195,7 +190,7 @@ class Causality {
 
   // Groups are remembered as long as somebody may ask about them. Is it time to say about which?
   bool many_groups() const { return async_groups_.size() >= many_groups_; }
-  void forget_groups(const std::unordered_set<AsyncGroup>& asked_about);
+  void forget_groups(std::vector<AsyncGroup> asked_about);
   std::size_t groups() const { return async_groups_.size(); }
 
   // fence.proxy.async, of shared or global memory or both.
@@ -461,27 +456,19 @@ class Causality {
       return std::any_of(fence_orders.begin(), fence_orders.end(), [](const auto& of) { return of && !of->empty(); });
     }
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> phases; // named barriers: (barrier, phase)
+    struct PendingBulk {
+      std::uint32_t thread = 0;
+      Location object;
+      BulkGroups groups;
+    };
+    // Copies of its threads that are to complete on an mbarrier, as issued; null: there never were any.
+    std::unique_ptr<std::deque<PendingBulk>> bulk_pending;
   };
   struct Launch {
     Dim3 grid, block, cluster;
     std::unordered_map<std::uint32_t, Block> blocks;
     std::unordered_map<std::uint32_t, std::uint64_t> exited; // threads, by cluster
     std::map<std::pair<std::uint32_t, std::uint32_t>, Phase> cluster_phases; // (cluster, phase)
-  };
-  struct AsyncState {
-    // When its thread waited, or these lanes did; `apart`: when the others of its lanes did. 0: not yet.
-    Stamp complete = 0;
-    std::uint32_t complete_lanes = 0;
-    bool bulk = false;
-    std::unique_ptr<std::array<Stamp, 32>> apart;
-    Stamp complete_of(unsigned lane) const {
-      return complete_lanes >> lane & 1 ? complete : apart ? (*apart)[lane] : 0;
-    }
-    void completed_by(std::uint32_t lanes, Stamp now);
-    // Of a bulk copy that completes on an mbarrier: who has this entry, or a later one, has seen it. Stamp 0: it has
-    // not.
-    ClockEntry completion;
-    Stamp told = 0; // whoever comes after what its thread did up to there knows what that knew; 0: when it issued it
   };
   struct MbarrierState {
     struct Remote { // from other blocks
@@ -511,13 +498,13 @@ class Causality {
   static std::uint32_t lane_bit(ThreadKey thread) { return 1u << (thread.thread() & 31); }
   template <typename Each>
   void each_alike(std::vector<LaneCopies>& all, std::uint32_t lanes, Each&& each);
-  AsyncGroup new_group(bool bulk);
   Stamp last_told(ThreadKey thread);
+  void forget_pending();
   // One that nobody remembers is ordered as its operation is.
   const AsyncState& group_of(AsyncGroup group) const {
     static const AsyncState unknown;
-    const auto found = async_groups_.find(group);
-    return found == async_groups_.end() ? unknown : found->second;
+    const AsyncState* const found = async_groups_.find(group);
+    return found ? *found : unknown;
   }
   bool seen_entry(ThreadKey thread, const ClockEntry& entry) const;
   bool operations_ordered(OperationIndex first, ThreadKey second, bool read = false) const;
@@ -657,11 +644,10 @@ class Causality {
   std::unordered_map<Location, LocationState, LocationHash> locations_;
   std::bitset<1 << 14> location_bits_; // by hash: clear where there is surely none
   std::unordered_map<Location, MbarrierState, LocationHash> mbarriers_;
-  std::map<std::pair<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>, std::list<BulkGroups>> bulk_pending_;
   std::unordered_map<std::uint64_t, std::vector<LaneCopies>> lane_copies_; // by lane 0 of the warp
-  std::unordered_map<AsyncGroup, AsyncState> async_groups_;
-  AsyncGroup last_group_ = 0;
+  AsyncGroups async_groups_;
   std::size_t many_groups_ = 1 << 16;
+  std::size_t bulk_pending_ = 0; // of all blocks
   bool unused_tests_ = false, unused_reads_ = false, narrow_fences_ = false, took_device_for_all_ = false;
   bool marked_ = false; // something was
   std::uint64_t exchanges_ = 0; // read-modify-writes since then

@@ -8,21 +8,6 @@ namespace deadheat::order {
 
 // ---- asynchronous copies
 
-AsyncGroup Causality::new_group(bool bulk) {
-  async_groups_[++last_group_].bulk = bulk;
-  return last_group_;
-}
-
-void Causality::AsyncState::completed_by(std::uint32_t lanes, Stamp now) {
-  if (!complete || complete == now) {
-    complete = now;
-    complete_lanes |= lanes;
-    return;
-  }
-  if (!apart) apart = std::make_unique<std::array<Stamp, 32>>();
-  for (; lanes; lanes &= lanes - 1) (*apart)[unsigned(std::countr_zero(lanes))] = now;
-}
-
 // Calls each(LaneCopies&) for the lanes, as many together as have done the same so far.
 template <typename Each>
 void Causality::each_alike(std::vector<LaneCopies>& all, std::uint32_t lanes, Each&& each) {
@@ -41,24 +26,36 @@ void Causality::each_alike(std::vector<LaneCopies>& all, std::uint32_t lanes, Ea
   if (lanes) each(all.emplace_back(LaneCopies{lanes, 0, {}}));
 }
 
-void Causality::forget_groups(const std::unordered_set<AsyncGroup>& asked_about) {
-  std::unordered_set<AsyncGroup> open; // whose completion is still to come
+void Causality::forget_pending() {
+  for (auto& [operation, of] : launches_) {
+    for (auto& [index, block] : of.blocks) block.bulk_pending = nullptr;
+  }
+  bulk_pending_ = 0;
+}
+
+void Causality::forget_groups(std::vector<AsyncGroup> kept) {
+  const auto keep = [&](AsyncGroup group) { kept.push_back(group); }; // whose completion is still to come
+  const auto keep_both = [&](const BulkGroups& groups) { keep(groups.read), keep(groups.write); };
   for (const auto& [bits, thread] : threads_) {
     if (!thread.copies) continue;
     const Copies& state = *thread.copies;
-    open.insert({state.open_matrix, state.open_bulk.read, state.open_bulk.write});
-    for (const BulkGroups& groups : state.committed_bulk) open.insert({groups.read, groups.write});
+    keep(state.open_matrix);
+    keep_both(state.open_bulk);
+    for (const BulkGroups& groups : state.committed_bulk) keep_both(groups);
   }
   for (const auto& [bits, all] : lane_copies_) {
     for (const LaneCopies& alike : all) {
-      open.insert(alike.open);
-      open.insert(alike.committed.begin(), alike.committed.end());
+      keep(alike.open);
+      kept.insert(kept.end(), alike.committed.begin(), alike.committed.end());
     }
   }
-  for (const auto& [object, all] : bulk_pending_) {
-    for (const BulkGroups& groups : all) open.insert({groups.read, groups.write});
+  for (const auto& [operation, of] : launches_) {
+    for (const auto& [index, block] : of.blocks) {
+      if (!block.bulk_pending) continue;
+      for (const Block::PendingBulk& pending : *block.bulk_pending) keep_both(pending.groups);
+    }
   }
-  std::erase_if(async_groups_, [&](const auto& at) { return !asked_about.count(at.first) && !open.count(at.first); });
+  async_groups_.keep(std::move(kept));
   many_groups_ = std::max<std::size_t>(1 << 16, 2 * async_groups_.size());
 }
 
@@ -66,7 +63,7 @@ std::array<AsyncGroup, 32> Causality::async_issue(ThreadKey lane0, std::uint32_t
   std::array<AsyncGroup, 32> groups{};
   AsyncGroup fresh = 0;
   each_alike(lane_copies_[lane0.bits], lanes, [&](LaneCopies& alike) {
-    if (!alike.open) alike.open = fresh = fresh ? fresh : new_group(false);
+    if (!alike.open) alike.open = fresh = fresh ? fresh : async_groups_.make(false);
     for (std::uint32_t rest = alike.lanes; rest; rest &= rest - 1) {
       groups[unsigned(std::countr_zero(rest))] = alike.open;
     }
@@ -91,8 +88,7 @@ void Causality::async_wait(ThreadKey lane0, std::uint32_t lanes, std::uint32_t p
     std::vector<AsyncGroup>& of = alike.committed;
     const auto done = of.end() - std::ptrdiff_t(std::min<std::size_t>(of.size(), pending));
     for (auto at = of.begin(); at != done; ++at) {
-      const auto group = async_groups_.find(*at);
-      if (group != async_groups_.end()) group->second.completed_by(alike.lanes, now);
+      if (AsyncState* const group = async_groups_.find(*at)) group->completed_by(alike.lanes, now);
     }
     of.erase(of.begin(), done);
   });
@@ -130,13 +126,16 @@ bool Causality::complete_alike(AsyncGroup group, AsyncGroup earlier, bool of_sam
 }
 
 Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object) {
-  auto make = [&] { return new_group(true); };
+  auto make = [&] { return async_groups_.make(true); };
   if (object) {
     const BulkGroups groups{make(), make()};
-    bulk_pending_[{key.bits, {object->block, object->address}}].push_back(groups);
+    auto& pending = block(key).bulk_pending;
+    if (!pending) pending = std::make_unique<std::deque<Block::PendingBulk>>();
+    pending->push_back({key.thread(), *object, groups});
+    ++bulk_pending_;
     const Stamp told = last_told(key);
     for (const AsyncGroup group : {groups.read, groups.write}) {
-      AsyncState& copy = async_groups_[group];
+      AsyncState& copy = *async_groups_.find(group);
       copy.completion = {object->block - 1, mbarrier_group(object->address), 0};
       copy.told = told;
     }
@@ -154,13 +153,16 @@ Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* objec
 void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
   if (!object.block) return;
   const ClockEntry entry{object.block - 1, mbarrier_group(object.address), now};
-  auto found = bulk_pending_.find({key.bits, {object.block, object.address}});
-  if (found != bulk_pending_.end()) {
-    const BulkGroups groups = found->second.front();
-    found->second.pop_front();
-    if (found->second.empty()) bulk_pending_.erase(found);
-    for (AsyncGroup group : {groups.read, groups.write}) {
-      if (const auto at = async_groups_.find(group); at != async_groups_.end()) at->second.completion = entry;
+  if (const auto& pending = block(key).bulk_pending) {
+    const auto found = std::find_if(pending->begin(), pending->end(), [&](const Block::PendingBulk& copy) {
+      return copy.thread == key.thread() && copy.object == object;
+    });
+    if (found != pending->end()) {
+      for (AsyncGroup group : {found->groups.read, found->groups.write}) {
+        if (AsyncState* const at = async_groups_.find(group)) at->completion = entry;
+      }
+      pending->erase(found);
+      --bulk_pending_;
     }
   }
   if (rules_.only_marked) return;
@@ -182,8 +184,8 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
   Copies& state = copies(key);
   const std::size_t done = state.committed_bulk.size() - std::min<std::size_t>(state.committed_bulk.size(), pending);
   auto complete = [&](AsyncGroup group) {
-    const auto at = async_groups_.find(group);
-    if (at != async_groups_.end() && !at->second.complete) at->second.completed_by(~0u, now);
+    AsyncState* const at = async_groups_.find(group);
+    if (at && !at->complete) at->completed_by(~0u, now);
   };
   for (; state.bulk_reads_done < done; ++state.bulk_reads_done)
     complete(state.committed_bulk[state.bulk_reads_done].read);
@@ -197,9 +199,9 @@ void Causality::bulk_wait(ThreadKey key, std::uint32_t pending, bool reads_only,
 AsyncGroup Causality::matrix_issue(ThreadKey key) {
   Copies& state = copies(key);
   if (!state.open_matrix) {
-    state.open_matrix = new_group(true);
-    async_groups_[state.open_matrix].completion = {key.block_bits(), matrix_group(key.thread()),
-                                                   state.matrix_groups + 1};
+    state.open_matrix = async_groups_.make(true);
+    async_groups_.find(state.open_matrix)->completion = {key.block_bits(), matrix_group(key.thread()),
+                                                         state.matrix_groups + 1};
   }
   return state.open_matrix;
 }
