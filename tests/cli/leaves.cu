@@ -5,8 +5,8 @@
 // Each kernel is another: compiled when it begins.
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
