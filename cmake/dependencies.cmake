@@ -61,7 +61,8 @@ if(LLVM_FOUND)
   target_include_directories(deadheat_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(deadheat_llvm INTERFACE ${LLVM_DEFINITIONS})
   # A library in somebody else's process must not bring LLVM along for all to see: Triton has one of its own, whose
-  # symbols would be taken from here. Targets with the property DEADHEAT_OWN_LLVM have it in themselves.
+  # symbols would be taken from here. Targets with the property DEADHEAT_OWN_LLVM have it in themselves. So has the
+  # command, which starts sooner without the whole of it, and needs fewer libraries where it is copied to.
   set(own_llvm LLVM)
   if(EXISTS ${LLVM_LIBRARY_DIR}/libLLVMOrcJIT.a)
     llvm_map_components_to_libnames(own_llvm orcjit native passes symbolize)
@@ -73,7 +74,7 @@ if(LLVM_FOUND)
   target_link_directories(deadheat_llvm INTERFACE ${LLVM_LIBRARY_DIRS})
   # replay/engine/no_destruction.cpp
   target_link_options(deadheat_llvm INTERFACE
-    "$<$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>:-Wl,--wrap=__cxa_atexit>")
+    "$<$<AND:$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>>:-Wl,--wrap=__cxa_atexit>")
 else()
   message(WARNING "no LLVM 19: building without the engine, the embedded device and replay "
                   "(apt-get install llvm-19-dev)")

@@ -86,13 +86,14 @@ if [ -n "$pack" ]; then
   mkdir -p "$to/bin" "$to/lib" "$to/carried" "$to/tests/programs"
   strip -o "$to/bin/deadheat" "$build/bin/deadheat"
   cp -a "$build"/lib/*.so* "$to/lib/"
+  rm -f "$to/lib/libdeadheat_test_driver.so"
   find "$to/lib" -type f -exec strip {} +
   [ ! -d "$build/share" ] || cp -a "$build/share" "$to/"
   ls "$build"/tests/programs/*.racy "$build"/tests/programs/*.fixed "$build"/tests/programs/*.ptx 2> /dev/null |
     grep -E "/[^/]*($names)[^/]*$" | xargs -I{} cp {} "$to/tests/programs/"
   # All but the C library, which the other machine has and which must be its loader's, and CUDA's.
-  ldd "$build/bin/deadheat" "$build"/lib/*.so* | awk '/=> \// && $1 !~ /^(libc|libm|libresolv|libpthread|libdl|librt|libcu.*|libnv.*)\.so/ {print $3}' |
-    sort -u | grep -v "^$PWD/" | xargs -I{} cp -L {} "$to/carried/"
+  ldd "$to/bin/deadheat" "$to"/lib/*.so* | awk '/=> \// && $1 !~ /^(libc|libm|libresolv|libpthread|libdl|librt|libcu.*|libnv.*)\.so/ {print $3}' |
+    sort -u | grep -v -e "^$PWD/" -e "^$stage/" | xargs -I{} cp -L {} "$to/carried/"
   tar -C "$stage" -cf - "$build" | xz -T0 -6 > "$pack"
   ls -l "$pack"
   exit 0
