@@ -202,7 +202,7 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
   const std::uint64_t first_page = weak.base / page_bytes;
-  const unsigned first_worker = worker_of(memory, first_page);
+  const unsigned first_worker = worker_again(memory, first_page);
   std::uint64_t to = 1ull << first_worker;
   auto pages = [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t page = begin / page_bytes; page <= end / page_bytes; ++page) {
@@ -336,7 +336,7 @@ void Batcher::strong(const trace::AccessView& view) {
 }
 
 std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,
-                            std::uint64_t bytes) const {
+                            std::uint64_t bytes) {
   if (routing_.workers == 1 || !mask || !bytes || bytes > page_bytes) return Batch::anybody;
   const std::uint64_t page = addresses[std::size_t(std::countr_zero(mask))] / page_bytes, last = bytes - 1;
   std::uint64_t other = 0; // bits in which the number of a page that they touch is another
@@ -348,7 +348,7 @@ std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t
   } else {
     each_lane(mask, [&](unsigned lane) { touches(addresses[lane]); });
   }
-  return other ? Batch::anybody : worker_of(memory, page);
+  return other ? Batch::anybody : worker_again(memory, page);
 }
 
 // Takes no stamp: it lies between that of what comes before and that of what comes after.

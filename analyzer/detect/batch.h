@@ -158,14 +158,23 @@ class Batcher final : public trace::RecordVisitor {
   }
   // Of a record's lanes, which touch `bytes` bytes each.
   std::uint8_t owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,
-                     std::uint64_t bytes) const;
+                     std::uint64_t bytes);
   std::uint8_t worker_of(std::uint64_t memory, std::uint64_t page) const {
     return workers_[partition_of(memory, page)];
+  }
+  // The same, where it is often that of the page asked about last.
+  std::uint8_t worker_again(std::uint64_t memory, std::uint64_t page) {
+    if (recent_.page != page || recent_.memory != memory) recent_ = {memory, page, worker_of(memory, page)};
+    return recent_.worker;
   }
   const Routing& routing_;
   const Full full_;
   std::array<std::uint8_t, partitions> workers_; // by part
   Batch* batch_ = nullptr;
+  struct {
+    std::uint64_t memory = 0, page = ~0ull;
+    std::uint8_t worker = 0;
+  } recent_;
 };
 
 } // namespace deadheat::detect
