@@ -8,7 +8,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -47,14 +46,15 @@ struct AsyncState {
 class AsyncGroups {
  public:
   AsyncGroup make(bool bulk) {
-    newest_.emplace_back().bulk = bulk;
-    return first_ + AsyncGroup(newest_.size()) - 1;
+    if (count_ % per_piece == 0) pieces_.push_back(std::make_unique<Piece>());
+    newest(count_).bulk = bulk;
+    return first_ + count_++;
   }
-  std::size_t size() const { return newest_.size() + older_.size(); }
+  std::size_t size() const { return count_ + older_.size(); }
   // Null: nobody remembers it.
   AsyncState* find(AsyncGroup group) { return const_cast<AsyncState*>(std::as_const(*this).find(group)); }
   const AsyncState* find(AsyncGroup group) const {
-    if (group - first_ < newest_.size()) return &newest_[group - first_];
+    if (group - first_ < count_) return &newest(group - first_);
     const auto found = older_.find(group);
     return found == older_.end() ? nullptr : &found->second;
   }
@@ -62,15 +62,21 @@ class AsyncGroups {
   void keep(std::vector<AsyncGroup> groups) {
     std::sort(groups.begin(), groups.end());
     std::erase_if(older_, [&](const auto& at) { return !std::binary_search(groups.begin(), groups.end(), at.first); });
-    const AsyncGroup end = first_ + AsyncGroup(newest_.size());
+    const AsyncGroup end = first_ + count_;
     for (auto at = std::lower_bound(groups.begin(), groups.end(), first_); at != groups.end() && *at < end; ++at)
-      older_.try_emplace(*at, std::move(newest_[*at - first_]));
-    newest_.clear();
+      older_.try_emplace(*at, std::move(newest(*at - first_)));
+    pieces_.clear();
+    count_ = 0;
     first_ = end;
   }
 
  private:
-  std::deque<AsyncState> newest_; // from first_ on
+  static constexpr std::uint32_t per_piece = 256; // a power of two, which a deque's node of them would not hold
+  using Piece = std::array<AsyncState, per_piece>;
+  AsyncState& newest(std::uint32_t number) const { return (*pieces_[number / per_piece])[number % per_piece]; }
+
+  std::vector<std::unique_ptr<Piece>> pieces_; // the newest: count_ of them, from first_ on
+  std::uint32_t count_ = 0;
   AsyncGroup first_ = 1;
   std::unordered_map<AsyncGroup, AsyncState> older_;
 };
