@@ -72,7 +72,7 @@ if(LLVM_FOUND)
   target_link_libraries(deadheat_llvm INTERFACE
     "$<IF:$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>,${own_llvm},LLVM>")
   target_link_directories(deadheat_llvm INTERFACE ${LLVM_LIBRARY_DIRS})
-  # replay/engine/no_destruction.cpp
+  # replay/engine/no_destruction.cpp; the command waits for its threads, and ends like any other program.
   target_link_options(deadheat_llvm INTERFACE
     "$<$<AND:$<BOOL:$<TARGET_PROPERTY:DEADHEAT_OWN_LLVM>>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>>:-Wl,--wrap=__cxa_atexit>")
 else()

@@ -86,7 +86,7 @@ if [ -n "$pack" ]; then
   mkdir -p "$to/bin" "$to/lib" "$to/carried" "$to/tests/programs"
   strip -o "$to/bin/deadheat" "$build/bin/deadheat"
   cp -a "$build"/lib/*.so* "$to/lib/"
-  rm -f "$to/lib/libdeadheat_test_driver.so"
+  rm -f "$to/lib/libdeadheat_test_driver.so" # stands in for a GPU, and would bring libLLVM along
   find "$to/lib" -type f -exec strip {} +
   [ ! -d "$build/share" ] || cp -a "$build/share" "$to/"
   ls "$build"/tests/programs/*.racy "$build"/tests/programs/*.fixed "$build"/tests/programs/*.ptx 2> /dev/null |

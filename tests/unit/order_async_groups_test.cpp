@@ -35,5 +35,37 @@ TEST(AsyncGroups, NumbersRiseAndWhatIsKeptStays) {
   EXPECT_EQ(groups.make(false), 12u);
 }
 
+// More than lie in one piece of memory: none is another's, and what points to one stays.
+TEST(AsyncGroups, ManyAreKeptApart) {
+  constexpr AsyncGroup many = 1000;
+  AsyncGroups groups;
+  const auto make = [&](AsyncGroup first) {
+    for (AsyncGroup n = first; n < first + many; ++n) {
+      ASSERT_EQ(groups.make(false), n);
+      groups.find(n)->told = n;
+    }
+  };
+  make(1);
+  AsyncState* const one = groups.find(1);
+  std::vector<AsyncGroup> kept;
+  for (AsyncGroup n = 1; n <= many; ++n) {
+    ASSERT_EQ(groups.find(n)->told, n);
+    if (n % 3 == 0) kept.push_back(n);
+  }
+  EXPECT_EQ(groups.find(1), one);
+  EXPECT_EQ(groups.find(many + 1), nullptr);
+  groups.keep(kept);
+  EXPECT_EQ(groups.size(), kept.size());
+  make(many + 1);
+  EXPECT_EQ(groups.size(), kept.size() + many);
+  for (AsyncGroup n = 1; n <= 2 * many; ++n) {
+    const AsyncState* const of = groups.find(n);
+    ASSERT_EQ(of != nullptr, n > many || n % 3 == 0) << n;
+    if (of) {
+      ASSERT_EQ(of->told, n);
+    }
+  }
+}
+
 } // namespace
 } // namespace deadheat::order
