@@ -199,18 +199,20 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
     batch_->filled += 128;
   }
   if (routing_.workers == 1) return weak.affine ? weak_to(0, weak) : lanes_to(0, weak, view.address, view.mask);
-  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
   const std::uint64_t first_page = weak.base / page_bytes;
-  const unsigned first_worker = worker_again(memory, first_page);
+  const bool shared = view.space == Space::shared;
+  const unsigned first_worker = shared ? worker_of_block(view.warp.block) : worker_again(first_page);
   std::uint64_t to = 1ull << first_worker;
   auto pages = [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t page = begin / page_bytes; page <= end / page_bytes; ++page) {
-      if (page != first_page) to |= 1ull << worker_of(memory, page);
+      if (page != first_page) to |= 1ull << worker_of(page);
     }
   };
   if (routing_.everything_to_all || rank) { // which block a rank is, only its launch knows
     to = ~0ull;
+  } else if (shared) {
+    return weak.affine ? weak_to(first_worker, weak) : lanes_to(first_worker, weak, view.address, view.mask);
   } else if (weak.affine) {
     const std::uint64_t other = view.address[last];
     const std::uint64_t low = std::min(weak.base, other), high = std::max(weak.base, other) + most_lane_bytes;
@@ -221,7 +223,7 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
       pages(low, high);
     }
   } else {
-    return weak_lanes(view, weak, memory, to);
+    return weak_lanes(view, weak, to);
   }
   if (routing_.workers < 64) to &= (1ull << routing_.workers) - 1;
   for (; to; to &= to - 1) {
@@ -248,8 +250,8 @@ Batcher::Owners Batcher::owners_of(const LaneParts& parts) const {
 
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
 // Of all 32 lanes, and without a branch for each: which of two workers has a lane's page is as good as random.
-void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t memory, std::uint64_t to) {
-  const LaneParts parts = lane_parts(memory, view.address, most_lane_bytes);
+void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t to) {
+  const LaneParts parts = lane_parts(view.address, most_lane_bytes);
   std::uint32_t lanes = view.mask; // that have an address
   if (!parts.limited) [[unlikely]]
     each_lane(view.mask,
@@ -258,7 +260,7 @@ void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::u
   std::array<std::uint32_t, most_workers> of_worker;
   for (unsigned worker = 0; worker < routing_.workers; ++worker) of_worker[worker] = owners.lanes(worker);
   each_lane(parts.beyond & lanes, [&](unsigned lane) {
-    of_worker[worker_of(memory, (view.address[lane] + most_lane_bytes - 1) / page_bytes)] |= 1u << lane;
+    of_worker[worker_of((view.address[lane] + most_lane_bytes - 1) / page_bytes)] |= 1u << lane;
   });
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
     const std::uint32_t mine = of_worker[worker] & lanes;
@@ -320,13 +322,9 @@ void Batcher::strong(const trace::AccessView& view) {
                 (view.wrote >> lane & 1) != 0};
     values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
   });
-  const std::uint64_t memory = view.space == Space::shared ? std::uint64_t(view.warp.block) + 1 : 0;
-  const LaneParts parts = lane_parts(memory, view.address, most_lane_bytes);
-  std::uint32_t everybodys = parts.beyond & view.mask; // by lane
-  if (memory) {
-    each_lane(view.mask,
-              [&](unsigned lane) { everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane; });
-  }
+  if (view.space == Space::shared) return strong_in_shared(view, all, order);
+  const LaneParts parts = lane_parts(view.address, most_lane_bytes);
+  const std::uint32_t everybodys = parts.beyond & view.mask; // by lane
   all.everybodys = order.places(everybodys);
   batch_->strong.push_back(all);
   if (routing_.workers == 1) return batch_->strong_masks.push_back(order.places(view.mask));
@@ -335,8 +333,18 @@ void Batcher::strong(const trace::AccessView& view) {
     batch_->strong_masks.push_back(order.places((owners.lanes(worker) | everybodys) & view.mask));
 }
 
-std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,
-                            std::uint64_t bytes) {
+// Which block a rank of a cluster is, only the launch knows.
+void Batcher::strong_in_shared(const trace::AccessView& view, StrongAccesses& all, const LaneOrder& order) {
+  each_lane(view.mask,
+            [&](unsigned lane) { all.everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane; });
+  all.everybodys = order.places(all.everybodys);
+  batch_->strong.push_back(all);
+  const unsigned own = worker_of_block(view.warp.block);
+  for (unsigned worker = 0; worker < routing_.workers; ++worker)
+    batch_->strong_masks.push_back(worker == own ? order.places(view.mask) : all.everybodys);
+}
+
+std::uint8_t Batcher::owner(const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask, std::uint64_t bytes) {
   if (routing_.workers == 1 || !mask || !bytes || bytes > page_bytes) return Batch::anybody;
   const std::uint64_t page = addresses[std::size_t(std::countr_zero(mask))] / page_bytes, last = bytes - 1;
   std::uint64_t other = 0; // bits in which the number of a page that they touch is another
@@ -348,7 +356,7 @@ std::uint8_t Batcher::owner(std::uint64_t memory, const std::array<std::uint64_t
   } else {
     each_lane(mask, [&](unsigned lane) { touches(addresses[lane]); });
   }
-  return other ? Batch::anybody : worker_again(memory, page);
+  return other ? Batch::anybody : worker_again(page);
 }
 
 // Takes no stamp: it lies between that of what comes before and that of what comes after.
@@ -369,10 +377,9 @@ bool Batcher::record(trace::Record& record) {
           entry.owners.fill(Batch::anybody);
           if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
             if (!routing_.suspects) r.digest = {};
-            entry.owners = {owner(0, r.source, r.mask, r.bytes),
-                            owner(std::uint64_t(r.warp.block) + 1, r.destination, r.mask, r.bytes)};
+            entry.owners = {owner(r.source, r.mask, r.bytes), worker_of_block(r.warp.block)};
           } else if constexpr (std::is_same_v<T, trace::Mbarrier>) {
-            entry.owners[0] = owner(std::uint64_t(r.block) + 1, r.address, r.mask, most_lane_bytes);
+            entry.owners[0] = worker_of_block(r.block);
           }
           if constexpr (has_lanes<T>) {
             pack(r, small);

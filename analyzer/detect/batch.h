@@ -134,13 +134,14 @@ class Batcher final : public trace::RecordVisitor {
  private:
   void weak(const trace::AccessView& view, std::uint32_t stamp);
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
-  void weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t memory, std::uint64_t to);
+  void weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t to);
   class Owners;
   class LaneOrder;
   using OwnerBytes = std::array<std::uint8_t, 32>;
   Owners owners_of(const LaneParts& parts) const;
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
+  void strong_in_shared(const trace::AccessView& view, StrongAccesses& all, const LaneOrder& order);
   bool wanted(const trace::AccessView& view) const;
   void weak_to(unsigned worker, const WeakAccess& weak) {
     batch_->weak[worker].push_back(weak);
@@ -156,15 +157,15 @@ class Batcher final : public trace::RecordVisitor {
   void pass_on() {
     if (++batch_->filled >= routing_.piece_bytes) begin(full_());
   }
-  // Of a record's lanes, which touch `bytes` bytes each.
-  std::uint8_t owner(std::uint64_t memory, const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask,
-                     std::uint64_t bytes);
-  std::uint8_t worker_of(std::uint64_t memory, std::uint64_t page) const {
-    return workers_[partition_of(memory, page)];
+  // Of a record's lanes, which touch `bytes` bytes of global memory each.
+  std::uint8_t owner(const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask, std::uint64_t bytes);
+  std::uint8_t worker_of_block(std::uint32_t block) const { // whose shared memory it is
+    return workers_[partition_of(std::uint64_t(block) + 1, 0)];
   }
+  std::uint8_t worker_of(std::uint64_t page) const { return workers_[partition_of(0, page)]; }
   // The same, where it is often that of the page asked about last.
-  std::uint8_t worker_again(std::uint64_t memory, std::uint64_t page) {
-    if (recent_.page != page || recent_.memory != memory) recent_ = {memory, page, worker_of(memory, page)};
+  std::uint8_t worker_again(std::uint64_t page) {
+    if (recent_.page != page) recent_ = {page, worker_of(page)};
     return recent_.worker;
   }
   const Routing& routing_;
@@ -172,7 +173,7 @@ class Batcher final : public trace::RecordVisitor {
   std::array<std::uint8_t, partitions> workers_; // by part
   Batch* batch_ = nullptr;
   struct {
-    std::uint64_t memory = 0, page = ~0ull;
+    std::uint64_t page = ~0ull;
     std::uint8_t worker = 0;
   } recent_;
 };

@@ -57,10 +57,10 @@ std::uint32_t pack_lanes(const std::uint64_t* addresses, std::uint32_t mask, std
   return 32;
 }
 
-LaneParts lane_parts(std::uint64_t memory, const std::uint64_t* addresses, std::uint32_t bytes) {
+LaneParts lane_parts(const std::uint64_t* addresses, std::uint32_t bytes) {
   constexpr int page_log2 = std::countr_zero(page_bytes);
   const auto all = [](std::uint32_t value) { return _mm_set1_epi32(int(value)); };
-  const __m128i home = all(home_of(memory)), multiplier = all(part_multiplier), offset = all(page_bytes - 1),
+  const __m128i multiplier = all(part_multiplier), offset = all(page_bytes - 1),
                 last = all(std::uint32_t(page_bytes) - bytes);
   __m128i part[8], beyond[8], high_bits = _mm_setzero_si128();
   for (unsigned i = 0; i < 8; ++i) {
@@ -75,8 +75,8 @@ LaneParts lane_parts(std::uint64_t memory, const std::uint64_t* addresses, std::
     high_bits = _mm_or_si128(high_bits, high);
     beyond[i] = _mm_cmpgt_epi32(_mm_and_si128(low, offset), last);
     const __m128i number =
-        _mm_xor_si128(_mm_xor_si128(_mm_srli_epi32(low, page_log2), _mm_slli_epi32(high, 32 - page_log2)),
-                      _mm_xor_si128(_mm_srli_epi32(high, page_log2), home));
+        _mm_xor_si128(_mm_or_si128(_mm_srli_epi32(low, page_log2), _mm_slli_epi32(high, 32 - page_log2)),
+                      _mm_srli_epi32(high, page_log2));
     part[i] = _mm_srli_epi32(_mm_mullo_epi32(number, multiplier), 24);
   }
   LaneParts of;

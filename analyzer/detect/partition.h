@@ -1,5 +1,6 @@
-// Memory in 256 parts, by page: what is found out about a part depends on the accesses to it and on nothing else that
-// happens to memory.
+// Memory in 256 parts, global memory by page, shared memory by block: what is found out about a part depends on the
+// accesses to it and on nothing else that happens to memory. Who looks at no shared memory of a block seldom asks how
+// its threads synchronized among themselves.
 //
 // So parts can be looked at by several threads at once, or one after another when memory is short, and the result is
 // the same. `memory` is 0 for global memory, else ThreadKey::block_bits + 1 of the block whose shared memory it is;
@@ -19,25 +20,26 @@ namespace deadheat::detect {
 inline constexpr unsigned partitions = 256;
 using Partitions = std::bitset<partitions>; // a set of them
 
-// Of whose memory it is, as much as decides on the part.
+// Of a block's shared memory, what decides on the part.
 inline std::uint32_t home_of(std::uint64_t memory) {
-  const std::uint64_t mixed = memory ? (((memory - 1) & order::ThreadKey::last_block) + 1) * 0xc2b2ae3d27d4eb4fu : 0;
+  const std::uint64_t mixed = (((memory - 1) & order::ThreadKey::last_block) + 1) * 0xc2b2ae3d27d4eb4fu;
   return std::uint32_t(mixed ^ mixed >> 32);
 }
 // One of many that were tried: with others the blocks of a part come together in few lines of LineTable, whose hash is
 // a product, too.
 inline constexpr std::uint32_t part_multiplier = 0x1ec2df69u;
 inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
-  return unsigned((std::uint32_t(page_number ^ page_number >> 32) ^ home_of(memory)) * part_multiplier >> 24);
+  const std::uint32_t of = memory ? home_of(memory) : std::uint32_t(page_number ^ page_number >> 32);
+  return unsigned(of * part_multiplier >> 24);
 }
 
-// The same of what 32 lanes touch, `bytes` each at most, four at once.
+// The same of what 32 lanes touch in global memory, `bytes` each at most, four at once.
 struct LaneParts {
   std::array<std::uint8_t, 32> begin; // the part in which each begins
   std::uint32_t beyond = 0; // lanes that may touch the next page, too
   bool limited = true; // all addresses lie below address_limit
 };
-LaneParts lane_parts(std::uint64_t memory, const std::uint64_t* addresses, std::uint32_t bytes);
+LaneParts lane_parts(const std::uint64_t* addresses, std::uint32_t bytes);
 
 // Writes the addresses of the lanes of `mask` one behind the other, and perhaps others behind them; `to` has room
 // for 32. Returns how many they are.

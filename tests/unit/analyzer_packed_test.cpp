@@ -100,17 +100,16 @@ TEST(Packed, TellsHowLanesLie) {
 TEST(Partitions, OfManyAddressesAreThoseOfEach) {
   trace::Random random(1);
   for (unsigned i = 0; i < 20000; ++i) {
-    const std::uint64_t memory = random.below(2) ? random.number(64) : 0;
     const auto bytes = std::uint32_t(1 + random.below(64));
     std::array<std::uint64_t, 32> addresses;
     const std::uint64_t bits = 30 + random.below(35); // of the largest
     for (std::uint64_t& address : addresses) address = random.number(64) >> (64 - bits);
     if (random.below(2)) addresses[random.below(32)] |= detect::page_bytes - random.below(66);
-    const detect::LaneParts parts = detect::lane_parts(memory, addresses.data(), bytes);
+    const detect::LaneParts parts = detect::lane_parts(addresses.data(), bytes);
     bool limited = true;
     for (unsigned lane = 0; lane < 32; ++lane) {
       const std::uint64_t page = addresses[lane] / detect::page_bytes;
-      ASSERT_EQ(parts.begin[lane], detect::partition_of(memory, page)) << std::hex << addresses[lane];
+      ASSERT_EQ(parts.begin[lane], detect::partition_of(0, page)) << std::hex << addresses[lane];
       ASSERT_EQ(parts.beyond >> lane & 1, addresses[lane] % detect::page_bytes + bytes > detect::page_bytes)
           << std::hex << addresses[lane] << ' ' << bytes;
       limited = limited && addresses[lane] < detect::address_limit;

@@ -14,9 +14,9 @@
 namespace deadheat::test {
 namespace {
 
-// Three warps of a block fill shared memory by cp.async from rows of global memory that are now and then written, and
-// read each other's part; lanes part company, wait for all or for some, and meet at barriers or at part of one.
-std::vector<trace::Record> some_copies(std::uint64_t seed) {
+// Three warps of each block fill shared memory by cp.async from rows of global memory that are now and then written,
+// and read each other's part; lanes part company, wait for all or for some, and meet at barriers or at part of one.
+std::vector<trace::Record> some_copies_of(std::uint64_t seed, std::uint32_t blocks) {
   enum Site : std::uint32_t { copy, copy_past, wait, commit, read, write, load, store };
   Random random(seed);
   std::vector<trace::Record> records = launch({{AccessKind::read, Space::shared, 16},
@@ -27,19 +27,22 @@ std::vector<trace::Record> some_copies(std::uint64_t seed) {
                                                {AccessKind::write, Space::shared, 4},
                                                {AccessKind::read, Space::global, 4},
                                                {AccessKind::write, Space::global, 4}},
-                                              1, 3, 1 << 16);
+                                              blocks, 3, 1 << 16);
   std::vector<deadheat::Site>& sites = std::get<trace::Module>(records[0]).sites;
   sites[copy].kind = sites[copy_past].kind = SiteKind::async_copy;
   sites[wait].kind = SiteKind::async_wait;
   sites[commit].kind = SiteKind::async_commit;
+  std::uint32_t block = 0;
   auto of_warp = [&](auto record, std::uint32_t warp, std::uint32_t site, std::uint32_t mask) {
-    record.warp = {1, 0, warp};
+    record.warp = {1, block, warp};
     record.module = 1;
     record.site = site;
     record.mask = mask;
     return record;
   };
-  for (std::uint32_t i = 0, barriers = 0; i < 100; ++i) {
+  std::vector<std::uint32_t> barriers(blocks);
+  for (std::uint32_t i = 0; i < 100 * blocks; ++i) {
+    if (blocks > 1) block = random.below(blocks);
     const std::uint32_t warp = random.below(3), what = random.below(20);
     const std::uint32_t mask = random.below(4)   ? ~0u
                                : random.below(2) ? 0xFFFFu << random.below(17)
@@ -64,7 +67,7 @@ std::vector<trace::Record> some_copies(std::uint64_t seed) {
       record.all = random.below(3) == 0;
       records.push_back(record);
     } else if (what < 16) {
-      records.push_back(trace::BlockBarrier{1, 0, 0, barriers++, 1, 0});
+      records.push_back(trace::BlockBarrier{1, block, 0, barriers[block]++, 1, 0});
     } else if (what == 16) {
       records.push_back(of_warp(trace::WarpBarrier{}, warp, 0, mask));
     } else {
@@ -87,15 +90,19 @@ std::vector<trace::Record> some_copies(std::uint64_t seed) {
   return records;
 }
 
+std::vector<trace::Record> some_copies(std::uint64_t seed) { return some_copies_of(seed, 1); }
+std::vector<trace::Record> copies_of_blocks(std::uint64_t seed) { return some_copies_of(seed, 3); }
+
 TEST(WarpsOfCopies, AreNoLessThanTheirLanesOneByOne) {
   std::size_t races = 0;
   compare_ways(some_copies, 300, 1 << 20, 5, races);
   EXPECT_GT(races, 500u);
+  compare_ways(copies_of_blocks, 100, 1 << 20, 5, races);
 }
 
 TEST(WarpsOfCopies, ThreadsAndPiecesDoNotMatter) {
   for (const std::uint64_t seed : seeds(1, 30)) {
-    const Chunks chunks(some_copies(seed), 20);
+    const Chunks chunks(some_copies_of(seed, 1 + seed % 3), 20);
     const std::string expected = found(chunks, 1);
     for (unsigned jobs : {2u, 3u, 7u}) ASSERT_EQ(found(chunks, jobs, 0, 1000), expected) << jobs << ", seed " << seed;
   }
@@ -118,7 +125,7 @@ std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& rec
 TEST(WarpsOfCopies, LittleMemoryLosesNoneUntold) {
   unsigned lost = 0, more_goes = 0;
   for (const std::uint64_t seed : seeds(1, 10)) {
-    const Chunks chunks(some_copies(seed), 20);
+    const Chunks chunks(copies_of_blocks(seed), 20);
     const detect::Findings all = detect::find_races(chunks);
     const std::map<std::string, std::uint64_t> expected = pairs(all);
     for (unsigned jobs : {1u, 2u}) {
