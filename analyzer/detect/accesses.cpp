@@ -117,6 +117,7 @@ void Detector::shed() {
     shadow_.forget_inactive();
     refills_.forget_inactive();
   }
+  leave_for_later();
   full_ = bytes() > memory_limit_;
 }
 

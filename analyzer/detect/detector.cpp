@@ -53,6 +53,14 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
                  if (are_to_be_ordered(first, second, overlap)) race(RaceClass::strong, first, second, overlap);
                }) {
   if (setup.several_devices) operations_.expect_several_devices();
+  leave_for_later();
+}
+
+// How threads of blocks synchronize whose shared memory is not looked at here.
+void Detector::leave_for_later() {
+  if (pass_ != Pass::filter || active_.all()) return;
+  causality_.leave_for_later(
+      [this](std::uint32_t block) { return !active_.test(partition_of(std::uint64_t(block) + 1, 0)); });
 }
 
 OperationIndex Detector::operation_of(std::uint32_t launch) const {

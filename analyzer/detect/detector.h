@@ -153,6 +153,7 @@ class Detector {
   void strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes, const StrongValues* values);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes() + refills_.bytes(); }
   void shed();
+  void leave_for_later();
   PartFindings& part(std::uint64_t memory, std::uint64_t address) {
     return findings_[partition_of(memory, address / page_bytes)];
   }

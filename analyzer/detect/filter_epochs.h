@@ -132,7 +132,8 @@ class Epochs {
   bool same_operation(SegmentId segment, const Actor& actor) const;
   // Does ordered() say the same of the epoch for all lanes of the actor's warp, whoever they are?
   bool alike(SegmentId segment, const Actor& actor) const {
-    return !segment || (segments_[segment].key != actor.lane0.bits && causality_.alike(actor.lane0));
+    return !segment || (segments_[segment].key != actor.lane0.bits &&
+                        causality_.alike(actor.lane0, group_of(segment, whole_block)));
   }
 
   // Has so much been named that it is time to collect?

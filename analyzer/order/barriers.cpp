@@ -16,9 +16,16 @@ void each_lane(OperationIndex operation, std::uint32_t block, std::uint32_t warp
 } // namespace
 
 void Causality::block_barrier(OperationIndex operation, std::uint32_t index, Stamp now) {
-  Block& of = block(ThreadKey(operation, index, 0));
+  const ThreadKey key(operation, index, 0);
+  Block& of = known_or_new_block(key);
   ++of.barriers;
-  if (of.exited) return barrier_of_the_rest(operation, index, of, now);
+  if (of.exited) return barrier_of_the_rest(operation, index, block(key), now);
+  of.newest_barrier = now;
+  if (!defer(key, of, {.stamp = now, .what = Deferred::What::block_barrier}))
+    apply_block_barrier(operation, index, of, now);
+}
+
+void Causality::apply_block_barrier(OperationIndex operation, std::uint32_t index, Block& of, Stamp now) {
   of.own.clear(ThreadKey(operation, index, 0).block_bits(),
                [&](const ClockPointer& own) { of.common = joined(of.common, own); });
   fences_meet(operation, index, of);
@@ -57,12 +64,25 @@ void Causality::barrier_of_the_rest(OperationIndex operation, std::uint32_t inde
 
 void Causality::barrier_arrive(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
                                std::uint32_t barrier, std::uint32_t phase, bool sync, Stamp now) {
-  Block& of = block(ThreadKey(operation, index, 0));
-  of.syncs[warp & 31] = now;
+  const ThreadKey lane0(operation, index, (warp & 31) * 32);
+  Block& of = known_or_new_block(lane0);
+  synced(lane0, now);
+  if (!defer(lane0, of,
+             {.stamp = now,
+              .object = barrier,
+              .lanes = mask,
+              .phase = phase,
+              .what = Deferred::What::barrier_arrive,
+              .warp = std::uint8_t(warp & 31),
+              .yes = sync}))
+    apply_barrier_arrive(lane0, of, mask, barrier, phase, sync, now);
+}
+
+void Causality::apply_barrier_arrive(ThreadKey lane0, Block& of, std::uint32_t mask, std::uint32_t barrier,
+                                     std::uint32_t phase, bool sync, Stamp now) {
   Phase& at = of.phases[{barrier, phase}];
-  arrive(at.arrived, of, ThreadKey(operation, index, (warp & 31) * 32), mask, now);
-  if (!sync) return;
-  at.waiting.push_back({warp & 31, mask});
+  arrive(at.arrived, of, lane0, mask, now);
+  if (sync) at.waiting.push_back({lane0.warp(), mask});
 }
 
 // What these lanes of a warp know, and did themselves.
@@ -80,38 +100,53 @@ void Causality::arrive(Gathered& arrived, const Block& of, ThreadKey lane0, std:
 
 void Causality::barrier_complete(OperationIndex operation, std::uint32_t index, std::uint32_t barrier,
                                  std::uint32_t phase, bool unseen) {
-  Block& of = block(ThreadKey(operation, index, 0));
+  const ThreadKey key(operation, index, 0);
+  Block& of = known_or_new_block(key);
+  if (!defer(key, of, {.object = barrier, .phase = phase, .what = Deferred::What::barrier_complete, .yes = unseen}))
+    apply_barrier_complete(key, of, barrier, phase, unseen);
+}
+
+void Causality::apply_barrier_complete(ThreadKey lane0, Block& of, std::uint32_t barrier, std::uint32_t phase,
+                                       bool unseen) {
   auto found = of.phases.find({barrier, phase});
   if (found == of.phases.end()) return;
   Phase at = std::move(found->second);
   of.phases.erase(found);
   if (unseen) of.common = Clock::join(of.common, at.arrived.clock());
   for (const Phase::Waiting& of_warp : at.waiting)
-    acquire(ThreadKey(operation, index, of_warp.warp * 32), of_warp.lanes, at.arrived.clock());
+    acquire(ThreadKey(lane0.operation(), lane0.block(), of_warp.warp * 32), of_warp.lanes, at.arrived.clock());
 }
 
 void Causality::warp_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,
                              Stamp now) {
-  Block& of = block(ThreadKey(operation, index, 0));
-  of.syncs[warp & 31] = now;
+  const ThreadKey lane0(operation, index, (warp & 31) * 32);
+  Block& of = known_or_new_block(lane0);
+  synced(lane0, now);
+  if (!defer(lane0, of,
+             {.stamp = now, .lanes = mask, .what = Deferred::What::warp_barrier, .warp = std::uint8_t(lane0.warp())}))
+    apply_warp_barrier(lane0, of, mask, now);
+}
+
+void Causality::apply_warp_barrier(ThreadKey lane0, Block& of, std::uint32_t mask, Stamp now) {
+  const std::uint32_t warp = lane0.warp();
   ClockPointer all;
   bool any = false;
   std::vector<ClockEntry> entries;
-  std::uint64_t bits = ThreadKey(operation, index, 0).block_bits();
-  of.own.each(ThreadKey(operation, index, (warp & 31) * 32), mask, [&](std::uint32_t, const ClockPointer& own) {
+  const std::uint64_t bits = lane0.block_bits();
+  of.own.each(lane0, mask, [&](std::uint32_t, const ClockPointer& own) {
     all = Clock::join(all, own);
     any |= own != nullptr;
   });
   if (mask != ~0u && !rules_.only_marked)
-    each_lane(operation, index, warp & 31, mask,
+    each_lane(lane0.operation(), lane0.block(), warp, mask,
               [&](ThreadKey key) { entries.push_back({bits, thread_group(key.thread()), now}); });
   if (mask == ~0u) {
-    of.warps[warp & 31] = now;
+    of.warps[warp] = now;
     if (!any) return;
   } else {
     all = Clock::with(all, entries);
   }
-  of.own.set(warp & 31, mask, all); // which has what each knew
+  of.own.set(warp, mask, all); // which has what each knew
 }
 
 void Causality::cluster_barrier(OperationIndex operation, std::uint32_t index, std::uint32_t warp, std::uint32_t mask,

@@ -5,6 +5,12 @@
 
 namespace deadheat::order {
 
+namespace {
+
+constexpr std::uint64_t others = ~std::uint64_t(0); // block_bits of a block that is not the thread's
+
+} // namespace
+
 // ---- where things are ----------------------------------------------------------------------------------------------
 
 const Causality::Launch* Causality::launch(OperationIndex operation) const {
@@ -15,20 +21,7 @@ const Causality::Launch* Causality::launch(OperationIndex operation) const {
   return recent_launch_.launch;
 }
 
-Causality::Block& Causality::block(ThreadKey thread) {
-  if (const Block* known = find_block(thread); known && !known->warps.empty()) return const_cast<Block&>(*known);
-  Launch& of = launches_[thread.operation()];
-  Block& block = of.blocks[thread.block()];
-  recent_blocks_[thread.block_bits() % recent_blocks_.size()] = {}; // it may say that there is none
-  if (block.warps.empty()) {
-    block.warps.resize(32);
-    block.syncs.resize(32);
-    block.common = inherited(thread.operation(), false);
-  }
-  return block;
-}
-
-const Causality::Block* Causality::find_block(ThreadKey thread) const {
+Causality::Block* Causality::known_block(ThreadKey thread) const {
   RecentBlock& recent = recent_blocks_[thread.block_bits() % recent_blocks_.size()];
   if (recent.bits == thread.block_bits()) return recent.block;
   recent = {thread.block_bits(), nullptr};
@@ -40,14 +33,51 @@ const Causality::Block* Causality::find_block(ThreadKey thread) const {
   return recent.block;
 }
 
+Causality::Block& Causality::known_or_new_block(ThreadKey thread) {
+  if (Block* known = known_block(thread); known && !known->warps.empty()) return *known;
+  Launch& of = launches_[thread.operation()];
+  Block& block = of.blocks[thread.block()];
+  recent_blocks_[thread.block_bits() % recent_blocks_.size()] = {}; // it may say that there is none
+  if (block.warps.empty()) {
+    block.warps.resize(32);
+    block.syncs.resize(32);
+    block.common = inherited(thread.operation(), false);
+    if (leaves_for_later_ && of.cluster.count() == 1 && leaves_for_later_(thread.block()))
+      block.deferred = std::make_unique<Deferred>();
+  }
+  return block;
+}
+
+Causality::Block& Causality::block(ThreadKey thread) {
+  Block& of = known_or_new_block(thread);
+  if (of.deferred) apply_deferred(thread, of);
+  return of;
+}
+
+// What was left for later is applied by questions, too, which see no difference.
+const Causality::Block* Causality::find_block(ThreadKey thread) const {
+  return find_block(thread, thread.block_bits());
+}
+
+const Causality::Block* Causality::settled(Block& of, ThreadKey thread, std::uint64_t other) const {
+  if (!of.deferred->applying && !of.deferred->open && other != thread.block_bits()) return nullptr;
+  const_cast<Causality*>(this)->apply_deferred(thread, of);
+  return &of;
+}
+
 Causality::Thread& Causality::thread(ThreadKey key) {
+  settle(key);
+  return known_thread(key);
+}
+
+Causality::Thread& Causality::known_thread(ThreadKey key) {
   auto [at, inserted] = threads_.try_emplace(key.bits);
-  if (inserted) block(key).threads_with_state.push_back(key.thread());
+  if (inserted) known_or_new_block(key).threads_with_state.push_back(key.thread());
   return at->second;
 }
 
 Causality::Copies& Causality::copies(ThreadKey key) {
-  Thread& of = thread(key);
+  Thread& of = known_thread(key); // its copies are no matter of what it knows
   if (!of.copies) of.copies = std::make_unique<Copies>();
   return *of.copies;
 }
@@ -75,6 +105,7 @@ void Causality::launch_begin(OperationIndex operation, const Dim3& grid, const D
 }
 
 void Causality::forget_block(OperationIndex operation, std::uint32_t index, Block& block) {
+  drop_deferred(block);
   for (std::uint32_t thread : block.threads_with_state) threads_.erase(ThreadKey(operation, index, thread).bits);
   for (const Location& location : block.locations) {
     locations_.erase(location);
@@ -105,7 +136,7 @@ std::vector<std::uint32_t> Causality::thread_exit(OperationIndex operation, std:
   Launch* of = launch(operation);
   if (!of || warp > 31) return {};
   const ThreadKey key(operation, index, 0);
-  Block& at = block(key);
+  Block& at = known_or_new_block(key);
   at.exited += std::uint32_t(std::popcount(mask));
   at.exited_lanes.resize(32);
   at.exited_lanes[warp] |= mask;
@@ -153,7 +184,9 @@ ReleasedPointer Causality::snapshot(ThreadKey key, Stamp now) {
 
 void Causality::acquire(ThreadKey lane0, std::uint32_t lanes, const ClockPointer& clock) {
   if (!clock) return;
-  block(lane0).own.add(lane0.warp(), lanes, [&](const ClockPointer& own) { return joined(own, clock); });
+  Block& of = block(lane0);
+  if (of.deferred && !clock->of_block(lane0.block_bits())) of.deferred->open = true;
+  of.own.add(lane0.warp(), lanes, [&](const ClockPointer& own) { return joined(own, clock); });
 }
 
 // Many threads know the same, and learn the same.
@@ -165,14 +198,18 @@ ClockPointer Causality::joined(const ClockPointer& a, const ClockPointer& b) {
   return last.both;
 }
 
-void Causality::synced(ThreadKey key, Stamp now) { block(key).syncs[key.warp()] = now; }
+void Causality::synced(ThreadKey key, Stamp now) { known_or_new_block(key).syncs[key.warp()] = now; }
 
 // ---- questions
 
 bool Causality::ordered(ThreadKey first, Stamp stamp, AsyncGroup group, ThreadKey second, Restriction what,
                         bool read) const {
   if (stamp <= missing_) return true;
-  const Block* of = find_block(second);
+  Block* const known = known_block(second);
+  if (known && known->deferred && !group && first.block_bits() == second.block_bits() &&
+      (first == second || stamp <= known->newest_barrier))
+    return true;
+  const Block* of = for_questions(known, second, first.block_bits());
   const ClockPointer& common = common_of(of, second);
   const ClockPointer& own = own_of(of, second);
   const auto seen_by_thread = [&](auto&& seen) { return own && seen(*own) >= stamp; };
@@ -238,35 +275,37 @@ bool Causality::ordered_across_proxies(ThreadKey first, Stamp stamp, AsyncGroup 
     stamp = group_of(group).complete_of(first.thread() & 31);
     if (!stamp) return false;
   }
-  for (const Clock* clock : clocks_of(second))
+  for (const Clock* clock : clocks_of(second, first.block_bits()))
     if (clock && clock->seen_proxied(first, space) >= stamp) return true;
   return false;
 }
 
 bool Causality::warp_ordered(ThreadKey first, Stamp stamp, ThreadKey second) const {
   if (stamp <= missing_) return true;
-  const Block* of = find_block(second);
+  Block* const known = known_block(second);
+  if (known && first.block_bits() == second.block_bits() && stamp <= known->newest_barrier) return true;
+  const Block* of = for_questions(known, second, first.block_bits());
+  const ClockPointer& common = common_of(of, second);
   if (first.operation() != second.operation()) {
     if (operations_.ordered(first.operation(), second.operation()) ||
-        (of && of->common && operations_.ordered_by_wait(first.operation(), second.operation()) &&
-         of->common->entry(ThreadKey(second.operation(), ~0u, 0).block_bits(), dependency_group)))
+        (common && operations_.ordered_by_wait(first.operation(), second.operation()) &&
+         common->entry(ThreadKey(second.operation(), ~0u, 0).block_bits(), dependency_group)))
       return true;
   } else if (of && first.block_bits() == second.block_bits()) {
-    if (stamp <= of->barrier) return true;
     if (!of->warps.empty() && first.warp() == second.warp() && stamp <= of->warps[second.warp()]) return true;
   }
-  return of && of->common && of->common->seen_warp(first) >= stamp;
+  return common && common->seen_warp(first) >= stamp;
 }
 
 bool Causality::warp_ordered_for(ThreadKey first, Stamp stamp, ThreadKey second) const {
   if (warp_ordered(first, stamp, second)) return true;
-  const ClockPointer& own = own_of(find_block(second), second);
+  const ClockPointer& own = own_of(find_block(second, first.block_bits()), second);
   return own && own->seen_warp(first) >= stamp;
 }
 
 bool Causality::warp_ordered_across_proxies(ThreadKey first, Stamp stamp, ThreadKey second, bool shared) const {
   if (stamp <= missing_) return true;
-  for (const Clock* clock : clocks_of(second))
+  for (const Clock* clock : clocks_of(second, first.block_bits()))
     if (clock && clock->seen_warp(first, shared ? proxied_shared : proxied_global) >= stamp) return true;
   return false;
 }
@@ -279,7 +318,7 @@ bool Causality::block_knows_visible(ThreadKey thread, Stamp stamp) const {
 
 bool Causality::barrier_is_visible(ThreadKey thread) const {
   const Stamp barrier = last_barrier(thread);
-  for (const Clock* clock : clocks_of(thread))
+  for (const Clock* clock : clocks_of(thread, thread.block_bits()))
     if (clock && clock->entry(thread.block_bits(), proxied_shared + whole_block) >= barrier) return true;
   return barrier <= missing_;
 }
@@ -287,29 +326,31 @@ bool Causality::barrier_is_visible(ThreadKey thread) const {
 bool Causality::block_ordered(OperationIndex operation, std::uint32_t index, Stamp stamp, ThreadKey second) const {
   if (stamp <= missing_) return true;
   ThreadKey first(operation, index, 0);
-  const Block* of = find_block(second);
+  Block* const known = known_block(second);
   if (operation != second.operation()) {
     if (operations_ordered(operation, second)) return true;
-  } else if (of && first.block_bits() == second.block_bits()) {
-    return stamp <= of->barrier;
+  } else if (known && first.block_bits() == second.block_bits()) {
+    return stamp <= known->newest_barrier;
   }
-  return of && of->common && of->common->seen_block(first) >= stamp;
+  const ClockPointer& common = common_of(for_questions(known, second, first.block_bits()), second);
+  return common && common->seen_block(first) >= stamp;
 }
 
 bool Causality::operation_ordered(OperationIndex operation, Stamp stamp, ThreadKey second) const {
   if (stamp <= missing_) return true;
   if (operation != second.operation()) return operations_ordered(operation, second);
-  const Block* own = find_block(second);
-  if (!own || stamp > own->barrier) return false;
+  Block* const known = known_block(second);
+  if (!known || stamp > known->newest_barrier) return false;
   const Launch* of = launch(operation);
   if (!of) return false;
-  return of->grid.count() == 1 ||
-         (own->common && own->common->blocks_seen(operation, stamp, second.block()) + 1 == of->grid.count());
+  if (of->grid.count() == 1) return true;
+  const Block* own = for_questions(known, second, others);
+  return own && own->common && own->common->blocks_seen(operation, stamp, second.block()) + 1 == of->grid.count();
 }
 
 bool Causality::knows_no_other_block(ThreadKey thread) const {
   if (missing_) return false;
-  const Block* block = find_block(thread);
+  const Block* block = find_block(thread, others);
   if (block && (block->common || !block->own.never() || !block->threads_with_state.empty()))
     return false; // none: it has not synchronized
   const Launch* of = launch(thread.operation());
@@ -317,13 +358,13 @@ bool Causality::knows_no_other_block(ThreadKey thread) const {
 }
 
 Stamp Causality::last_sync(ThreadKey thread) const {
-  const Block* of = find_block(thread);
-  return of && !of->syncs.empty() ? std::max({missing_, of->barrier, of->syncs[thread.warp()]}) : missing_;
+  const Block* of = known_block(thread);
+  return of && !of->syncs.empty() ? std::max({missing_, of->newest_barrier, of->syncs[thread.warp()]}) : missing_;
 }
 
 bool Causality::knows(ThreadKey thread, std::uint32_t index) const {
   const std::uint64_t bits = ThreadKey(thread.operation(), index, 0).block_bits();
-  const Block* of = find_block(thread);
+  const Block* of = find_block(thread, bits);
   if (of && of->common && of->common->knows(bits)) return true;
   const ClockPointer& own = own_of(of, thread);
   return own && own->knows(bits);
@@ -335,7 +376,7 @@ bool Causality::exited_before_barrier(ThreadKey thread, Stamp since) const {
 }
 
 std::uint32_t Causality::barriers_passed(ThreadKey thread) const {
-  const Block* of = find_block(thread);
+  const Block* of = known_block(thread);
   return of ? of->barriers : 0;
 }
 

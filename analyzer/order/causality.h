@@ -69,6 +69,7 @@
 #include "analyzer/order/async_groups.h"
 #include "analyzer/order/chain.h"
 #include "analyzer/order/clock.h"
+#include "analyzer/order/deferred.h"
 #include "analyzer/order/observations.h"
 #include "analyzer/order/operation_clocks.h"
 #include "analyzer/order/own_clocks.h"
@@ -114,6 +115,11 @@ struct Rules {
 class Causality {
  public:
   explicit Causality(const OperationClocks& operations, Rules rules = {}) : operations_(operations), rules_(rules) {}
+
+  // From now on, how the threads of blocks for which it holds synchronize among themselves is left for later
+  // (deferred.h): nobody looks at the shared memory of the block of that number. Of launches without clusters.
+  void leave_for_later(std::function<bool(std::uint32_t block)> blocks) { leaves_for_later_ = std::move(blocks); }
+  std::size_t deferred() const { return deferred_; } // events
 
   void launch_begin(OperationIndex operation, const Dim3& grid, const Dim3& block, const Dim3& cluster);
   void launch_end(OperationIndex operation);
@@ -236,11 +242,11 @@ class Causality {
   // Does what `second` does now come after all that the copy's thread knew of others when it issued the copy? `own`:
   // and after what it had done itself.
   bool knows_issue(ThreadKey thread, Stamp stamp, AsyncGroup group, ThreadKey second, bool own) const {
-    const Stamp told = group_of(group).told;
+    const Stamp told = this->told(group);
     return ordered(thread, own || !told ? stamp : told, 0, second);
   }
   // For knows_issue(): what the thread itself did from there on is its own. 0: all of it.
-  Stamp told(AsyncGroup group) const { return group_of(group).told; }
+  Stamp told(AsyncGroup group) const;
   // Of a group of cp.async: when these lanes waited for it, if they did so together; else 0. From then on their copies
   // are like what they did themselves up to there.
   Stamp completed(AsyncGroup group, std::uint32_t lanes) const {
@@ -280,9 +286,9 @@ class Causality {
   bool block_knows_visible(ThreadKey thread, Stamp stamp) const;
   // Does the thread so know all that its block did to it up to the last full barrier?
   bool barrier_is_visible(ThreadKey thread) const;
-  // Do all lanes of the thread's warp know the same, but for what each did itself?
-  bool alike(ThreadKey thread) const {
-    const Block* of = find_block(thread);
+  // Do all lanes of the thread's warp know the same of the block `other` (block_bits), but for what each did itself?
+  bool alike(ThreadKey thread, std::uint64_t other) const {
+    const Block* of = find_block(thread, other);
     return !of || of->own.alike(thread.warp());
   }
   // The same for all that the operation (its whole block `block`) did up to `stamp`.
@@ -304,8 +310,8 @@ class Causality {
   Stamp last_sync(ThreadKey thread) const;
   // Of the last full barrier of its block: all that the block did up to there happens before.
   Stamp last_barrier(ThreadKey thread) const {
-    const Block* of = find_block(thread);
-    return of ? of->barrier : 0;
+    const Block* of = known_block(thread);
+    return of ? of->newest_barrier : 0;
   }
 
   // Has the thread seen anything of what that block of its launch did?
@@ -435,6 +441,7 @@ class Causality {
   };
   struct Block {
     Stamp barrier = 0; // of the last full barrier
+    Stamp newest_barrier = 0; // the same, of which those left for later are too
     Stamp barrier_of_rest = 0; // the same, where some have exited
     std::uint32_t barriers = 0;
     ClockPointer common; // what all its threads know
@@ -443,7 +450,7 @@ class Causality {
       ClockPointer common, own, both;
     } last_known;
     std::vector<Stamp> warps; // of the last full warp barrier
-    std::vector<Stamp> syncs; // of the last synchronization of any lane of the warp
+    std::vector<Stamp> syncs; // of the last synchronization of any lane of the warp, left for later or not
     OwnClocks own;
     std::vector<std::vector<Arrived>> arrived; // by warp, as far as one has something
     std::uint32_t exited = 0;
@@ -463,6 +470,7 @@ class Causality {
     };
     // Copies of its threads that are to complete on an mbarrier, as issued; null: there never were any.
     std::unique_ptr<std::deque<PendingBulk>> bulk_pending;
+    std::unique_ptr<Deferred> deferred; // null: nothing is left for later
   };
   struct Launch {
     Dim3 grid, block, cluster;
@@ -500,7 +508,7 @@ class Causality {
   void each_alike(std::vector<LaneCopies>& all, std::uint32_t lanes, Each&& each);
   Stamp last_told(ThreadKey thread);
   void forget_pending();
-  // One that nobody remembers is ordered as its operation is.
+  // As far as nothing of it is left for later. One that nobody remembers is ordered as its operation is.
   const AsyncState& group_of(AsyncGroup group) const {
     static const AsyncState unknown;
     const AsyncState* const found = async_groups_.find(group);
@@ -516,14 +524,59 @@ class Causality {
   const Launch* launch(OperationIndex operation) const;
   Block& block(ThreadKey thread);
   const Block* find_block(ThreadKey thread) const;
+  // Where it is asked what the thread knows of the block `other` (block_bits): of its own only what lies in its block
+  // tells, of others nothing does unless the block is open. Null: it knows what it knew when it began.
+  const Block* find_block(ThreadKey thread, std::uint64_t other) const {
+    return for_questions(known_block(thread), thread, other);
+  }
+  const Block* for_questions(Block* of, ThreadKey thread, std::uint64_t other) const { // `of`: the thread's
+    return of && of->deferred ? settled(*of, thread, other) : of;
+  }
+  const Block* settled(Block& of, ThreadKey thread, std::uint64_t other) const;
+  // As they are, whatever is left for later.
+  Block* known_block(ThreadKey thread) const;
+  Block& known_or_new_block(ThreadKey thread);
+  // Leaves the event for later; false: it is to be applied now.
+  bool defer(ThreadKey of_block, Block& block, const Deferred::Event& event) {
+    if (!block.deferred || block.deferred->applying) return false;
+    push_deferred(of_block, block, event);
+    return true;
+  }
+  bool defer(ThreadKey lane0, const Location& object, const Deferred::Event& event) { // of an mbarrier
+    return leaves_for_later_ && defer_at(lane0, object, event);
+  }
+  bool defer_at(ThreadKey lane0, const Location& object, Deferred::Event event);
+  void push_deferred(ThreadKey of_block, Block& block, const Deferred::Event& event);
+  void settle(ThreadKey of_block); // applies what is left of the block
+  void apply_deferred(ThreadKey of_block, Block& block);
+  void drop_deferred(Block& block);
+  void apply(OperationIndex operation, std::uint32_t index, Block& block, const Deferred::Event& event);
+  void apply_block_barrier(OperationIndex operation, std::uint32_t index, Block& block, Stamp now);
+  void apply_warp_barrier(ThreadKey lane0, Block& block, std::uint32_t mask, Stamp now);
+  void apply_barrier_arrive(ThreadKey lane0, Block& block, std::uint32_t mask, std::uint32_t barrier,
+                            std::uint32_t phase, bool sync, Stamp now);
+  void apply_barrier_complete(ThreadKey lane0, Block& block, std::uint32_t barrier, std::uint32_t phase, bool unseen);
+  void apply_proxy_fence(ThreadKey lane0, Block& block, std::uint32_t lanes, bool shared, bool global, Stamp now);
+  void apply_mbarrier_init(const Location& object);
+  void apply_mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                             Ordering ordering, Scope scope, Stamp now);
+  void apply_mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                                   Stamp now);
+  void apply_mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                           Ordering ordering, Scope scope, bool unused);
+  void apply_bulk_complete(const Location& object, std::uint32_t phase, Stamp now);
+  void apply_bulk_told(ThreadKey thread, const BulkGroups& groups);
+  void apply_matrix_wait(ThreadKey thread, Stamp groups);
   Thread& thread(ThreadKey key);
+  Thread& known_thread(ThreadKey key); // whatever is left for later
   Copies& copies(ThreadKey key);
   const Thread* find_thread(ThreadKey key) const;
   // What all threads of its block know; a block that has not synchronized has no state.
   const ClockPointer& common_of(const Block* of, ThreadKey thread) const {
     return of ? of->common : inherited(thread.operation(), false);
   }
-  std::array<const Clock*, 2> clocks_of(ThreadKey thread) const; // what its block knows, and itself; null: nothing
+  // What its block knows, and itself, of the block `other` (block_bits); null: nothing.
+  std::array<const Clock*, 2> clocks_of(ThreadKey thread, std::uint64_t other) const;
   static const ClockPointer& own_of(const Block* of, ThreadKey thread) { // null: nothing beyond what its block knows
     static const ClockPointer nothing;
     return of ? of->own.of(thread) : nothing;
@@ -648,6 +701,8 @@ class Causality {
   AsyncGroups async_groups_;
   std::size_t many_groups_ = 1 << 16;
   std::size_t bulk_pending_ = 0; // of all blocks
+  std::function<bool(std::uint32_t)> leaves_for_later_; // empty: nothing
+  std::size_t deferred_ = 0; // events of all blocks
   bool unused_tests_ = false, unused_reads_ = false, narrow_fences_ = false, took_device_for_all_ = false;
   bool marked_ = false; // something was
   std::uint64_t exchanges_ = 0; // read-modify-writes since then

@@ -125,20 +125,34 @@ bool Causality::complete_alike(AsyncGroup group, AsyncGroup earlier, bool of_sam
   return now.completion.block == before.completion.block && now.completion.group == before.completion.group;
 }
 
+Stamp Causality::told(AsyncGroup group) const {
+  const AsyncState& of = group_of(group);
+  if (of.bulk && !of.told && of.completion.block) { // its thread's block is that of the mbarrier, or leaves nothing
+    ThreadKey there;
+    there.bits = of.completion.block << ThreadKey::thread_width;
+    find_block(there);
+  }
+  return of.told;
+}
+
 Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* object) {
   auto make = [&] { return async_groups_.make(true); };
   if (object) {
-    const BulkGroups groups{make(), make()};
-    auto& pending = block(key).bulk_pending;
+    const BulkGroups groups{make(), make()}; // one behind the other
+    Block& of = known_or_new_block(key);
+    auto& pending = of.bulk_pending;
     if (!pending) pending = std::make_unique<std::deque<Block::PendingBulk>>();
     pending->push_back({key.thread(), *object, groups});
     ++bulk_pending_;
-    const Stamp told = last_told(key);
-    for (const AsyncGroup group : {groups.read, groups.write}) {
-      AsyncState& copy = *async_groups_.find(group);
-      copy.completion = {object->block - 1, mbarrier_group(object->address), 0};
-      copy.told = told;
-    }
+    for (const AsyncGroup group : {groups.read, groups.write})
+      async_groups_.find(group)->completion = {object->block - 1, mbarrier_group(object->address), 0};
+    const bool own = object->block - 1 == key.block_bits();
+    if (!own || !defer(key, of,
+                       {.lanes = lane_bit(key),
+                        .phase = groups.read,
+                        .what = Deferred::What::bulk_told,
+                        .warp = std::uint8_t(key.warp())}))
+      apply_bulk_told(key, groups);
     return groups;
   }
   // Copies of a group lie apart in time, but all complete when it is waited for.
@@ -150,10 +164,16 @@ Causality::BulkGroups Causality::bulk_issue(ThreadKey key, const Location* objec
   return open;
 }
 
+void Causality::apply_bulk_told(ThreadKey key, const BulkGroups& groups) {
+  const Stamp told = last_told(key);
+  for (const AsyncGroup group : {groups.read, groups.write})
+    if (AsyncState* const copy = async_groups_.find(group)) copy->told = told;
+}
+
 void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32_t phase, Stamp now) {
   if (!object.block) return;
   const ClockEntry entry{object.block - 1, mbarrier_group(object.address), now};
-  if (const auto& pending = block(key).bulk_pending) {
+  if (const auto& pending = known_or_new_block(key).bulk_pending) {
     const auto found = std::find_if(pending->begin(), pending->end(), [&](const Block::PendingBulk& copy) {
       return copy.thread == key.thread() && copy.object == object;
     });
@@ -166,6 +186,12 @@ void Causality::bulk_complete(ThreadKey key, const Location& object, std::uint32
     }
   }
   if (rules_.only_marked) return;
+  if (!defer(lane0_of(key), object, {.stamp = now, .phase = phase, .what = Deferred::What::bulk_complete}))
+    apply_bulk_complete(object, phase, now);
+}
+
+void Causality::apply_bulk_complete(const Location& object, std::uint32_t phase, Stamp now) {
+  const ClockEntry entry{object.block - 1, mbarrier_group(object.address), now};
   // "complete-tx has release semantics at cluster scope": of the copy's own accesses, whoever issued it. It is
   // performed where the object is.
   ThreadKey there;
@@ -215,10 +241,19 @@ void Causality::matrix_commit(ThreadKey key) {
 void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted) {
   if (rules_.only_marked) return;
   constexpr Stamp all = Stamp(1) << 32;
-  const Thread* state = find_thread(key);
+  const Thread* state = find_thread(key); // of what it issued nothing is left for later
   const std::uint32_t committed = state && state->copies ? state->copies->matrix_groups : 0;
   if (committed <= pending && !uncounted) return;
   const Stamp groups = uncounted ? all : committed - pending;
+  if (!defer(key, known_or_new_block(key),
+             {.object = groups,
+              .lanes = lane_bit(key),
+              .what = Deferred::What::matrix_wait,
+              .warp = std::uint8_t(key.warp())}))
+    apply_matrix_wait(key, groups);
+}
+
+void Causality::apply_matrix_wait(ThreadKey key, Stamp groups) {
   acquire(key, Clock::with(nullptr, {{key.block_bits(), matrix_group(key.thread()), groups}}));
 }
 
@@ -226,7 +261,20 @@ void Causality::matrix_wait(ThreadKey key, std::uint32_t pending, bool uncounted
 
 void Causality::proxy_fence(ThreadKey lane0, std::uint32_t lanes, bool shared, bool global, Stamp now) {
   if (rules_.only_marked) return;
-  Block& of = block(lane0);
+  Block& of = known_or_new_block(lane0);
+  synced(lane0, now);
+  if (!defer(lane0, of,
+             {.stamp = now,
+              .lanes = lanes,
+              .what = Deferred::What::proxy_fence,
+              .warp = std::uint8_t(lane0.warp()),
+              .yes = shared,
+              .also = global}))
+    apply_proxy_fence(lane0, of, lanes, shared, global, now);
+}
+
+void Causality::apply_proxy_fence(ThreadKey lane0, Block& of, std::uint32_t lanes, bool shared, bool global,
+                                  Stamp now) {
   const std::uint32_t warp = lane0.warp();
   const std::uint64_t bits = lane0.block_bits();
   for (const std::uint32_t space : {proxied_shared, proxied_global}) {
@@ -245,7 +293,6 @@ void Causality::proxy_fence(ThreadKey lane0, std::uint32_t lanes, bool shared, b
                [&](const ClockPointer& own) { return joined(joined(own, visible(joined(of.common, own))), done); });
     of.own.add_to_each(warp, lanes, space + thread_group(0), now);
   }
-  synced(lane0, now);
 }
 
 // 9.7.13.4: "a .release proxy fence can form a release sequence that synchronizes with an acquire sequence that

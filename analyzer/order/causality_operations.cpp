@@ -9,13 +9,13 @@
 namespace deadheat::order {
 
 bool Causality::seen_entry(ThreadKey key, const ClockEntry& entry) const {
-  for (const Clock* clock : clocks_of(key))
+  for (const Clock* clock : clocks_of(key, entry.block))
     if (clock && clock->entry(entry.block, entry.group) >= entry.stamp) return true;
   return false;
 }
 
-std::array<const Clock*, 2> Causality::clocks_of(ThreadKey key) const {
-  const Block* of = find_block(key);
+std::array<const Clock*, 2> Causality::clocks_of(ThreadKey key, std::uint64_t other) const {
+  const Block* of = find_block(key, other);
   return {common_of(of, key).get(), own_of(of, key).get()};
 }
 
@@ -41,7 +41,7 @@ bool Causality::operations_ordered(OperationIndex first, ThreadKey second, bool 
   if (operations_.ordered(first, own)) return true;
   const bool concurrent = operations_.concurrent(), by_wait = operations_.ordered_by_wait(first, own);
   if (!concurrent && !by_wait) return false;
-  for (const Clock* clock : clocks_of(second)) {
+  for (const Clock* clock : clocks_of(second, first_block_of(first))) {
     if (!clock) continue;
     if (by_wait && has_waited(*clock, own, read)) return true;
     if (concurrent && begun_behind(*clock, first, own, read)) return true;

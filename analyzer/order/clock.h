@@ -115,6 +115,7 @@ class Clock : public Counted<Clock> {
   bool within(std::uint32_t operation) const {
     return operation_of_block(first_) == operation && operation_of_block(last()) == operation;
   }
+  bool of_block(std::uint64_t block) const { return !height_ && first_ == block; } // does it know of nothing else?
   // The first block from that one on of which anything has been seen.
   std::optional<std::uint64_t> next_block(std::uint64_t from) const;
   // How many whole blocks of `operation`, other than `except`, have been seen up to `stamp`.

@@ -88,7 +88,7 @@ Causality::Observed Causality::observed(const Location& location, Stamp write, T
     block = observations.next_block(next);
   }
   // Blocks that the thread knows of.
-  for (const Clock* clock : clocks_of(second)) {
+  for (const Clock* clock : clocks_of(second, second.block_bits())) {
     if (!clock) continue;
     for (auto block = clock->next_block(0); block; block = clock->next_block(*block + 1)) {
       block = observations.next_block(*block);

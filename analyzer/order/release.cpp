@@ -344,6 +344,12 @@ void Causality::forget_locations() {
 // ---- mbarrier objects
 
 void Causality::mbarrier_init(const Location& object) {
+  ThreadKey there;
+  there.bits = (object.block - 1) << ThreadKey::thread_width;
+  if (!defer(there, object, {.what = Deferred::What::mbarrier_init})) apply_mbarrier_init(object);
+}
+
+void Causality::apply_mbarrier_init(const Location& object) {
   const auto found = mbarriers_.find(object);
   if (found == mbarriers_.end()) return;
   const std::uint32_t lives = found->second.lives + 1;
@@ -365,6 +371,19 @@ Causality::MbarrierState::Phase& Causality::mbarrier_phase(ThreadKey key, const 
 
 void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
                                 Ordering ordering, Scope scope, Stamp now) {
+  if (is_release(ordering)) synced(lane0, now);
+  if (!defer(lane0, object,
+             {.stamp = now,
+              .lanes = lanes,
+              .phase = phase,
+              .what = Deferred::What::mbarrier_arrive,
+              .ordering = ordering,
+              .scope = scope}))
+    apply_mbarrier_arrive(lane0, lanes, object, phase, ordering, scope, now);
+}
+
+void Causality::apply_mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                                      Ordering ordering, Scope scope, Stamp now) {
   MbarrierState::Phase& at = mbarrier_phase(lane0, object, phase);
   const ChainPointer& chain = at.chain;
   Block& of = block(lane0);
@@ -387,7 +406,6 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
       }
       last.push_back({alike, now, own, of.common});
     });
-    synced(lane0, now);
   }
   if (of.threads_with_state.empty()) return;
   for (std::uint32_t rest = lanes; rest; rest &= rest - 1) {
@@ -404,6 +422,13 @@ void Causality::mbarrier_arrive(ThreadKey lane0, std::uint32_t lanes, const Loca
 void Causality::mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
                                       Stamp now) {
   if (rules_.only_marked) return;
+  if (!defer(lane0, object,
+             {.stamp = now, .lanes = lanes, .phase = phase, .what = Deferred::What::mbarrier_async_arrive}))
+    apply_mbarrier_async_arrive(lane0, lanes, object, phase, now);
+}
+
+void Causality::apply_mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes, const Location& object,
+                                            std::uint32_t phase, Stamp now) {
   // Ordered after the copies that each thread has issued, and after nothing else of the thread (8.9.1.1).
   const ChainPointer& chain = mbarrier_phase(lane0, object, phase).chain;
   std::vector<ClockEntry> entries;
@@ -428,6 +453,18 @@ void Causality::MbarrierState::Phase::add_seen(const Seen& who) {
 
 void Causality::mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
                               Ordering ordering, Scope scope, bool unused) {
+  if (!defer(lane0, object,
+             {.lanes = lanes,
+              .phase = phase,
+              .what = Deferred::What::mbarrier_test,
+              .ordering = ordering,
+              .scope = scope,
+              .yes = unused}))
+    apply_mbarrier_test(lane0, lanes, object, phase, ordering, scope, unused);
+}
+
+void Causality::apply_mbarrier_test(ThreadKey lane0, std::uint32_t lanes, const Location& object, std::uint32_t phase,
+                                    Ordering ordering, Scope scope, bool unused) {
   auto found = mbarriers_.find(object);
   if (found == mbarriers_.end()) return;
   if (unused_tests_) {

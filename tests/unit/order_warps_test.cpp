@@ -119,7 +119,7 @@ class Twins {
       each(lane0, ~0u,
            [&](ThreadKey lane) { EXPECT_TRUE(one_by_one_.ordered_across_proxies(lane, stamp, 0, second, shared)); });
     }
-    if (other && at_once_.alike(second)) {
+    if (other && at_once_.alike(second, first.block_bits())) {
       const bool is = one_by_one_.ordered(first, stamp, 0, second);
       each(ThreadKey(second.operation(), second.block(), second.warp() * 32), ~0u,
            [&](ThreadKey lane) { EXPECT_EQ(one_by_one_.ordered(first, stamp, 0, lane), is); });
