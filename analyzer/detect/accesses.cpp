@@ -27,7 +27,11 @@ void nearer(const std::vector<WeakAccess>& accesses, std::size_t number) {
   if (number + accesses_ahead < accesses.size()) nearer(&accesses[number + accesses_ahead], sizeof(WeakAccess));
 }
 void nearer(const Batch& batch, std::size_t common) {
-  if (common >= batch.common.size() || batch.common[common].what != Batch::What::strong) return;
+  if (common >= batch.common.size()) return;
+  const Batch::Common& entry = batch.common[common];
+  constexpr std::size_t usual = 192; // bytes of a record
+  if (entry.what == Batch::What::small) return nearer(&batch.small[entry.index], usual);
+  if (entry.what != Batch::What::strong) return;
   const StrongAccesses& all = batch.strong[batch.common[common].index];
   nearer(&batch.strong_lanes[all.first], all.count * sizeof(StrongLane));
 }

@@ -46,8 +46,10 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
   const std::uint64_t memory = ThreadKey(operation, copy.warp.block, 0).block_bits() + 1;
   summary_.accesses += 2 * unsigned(std::popcount(copy.mask));
   const ThreadKey lane0 = key_of(operation, copy.warp, 0);
+  const bool filters = pass_ == Pass::filter && !full_;
+  if (filters && is_anothers(owners_[0]) && is_anothers(owners_[1])) return; // nobody asks here when it is complete
   const std::array<order::AsyncGroup, 32> groups = causality_.async_issue(lane0, copy.mask);
-  if (pass_ == Pass::filter && !full_) return filter_copy(copy, memory, lane0, groups);
+  if (filters) return filter_copy(copy, memory, lane0, groups);
   each_lane(copy.mask, [&](unsigned lane) {
     const std::uint32_t read_bytes = std::min(copy.source_bytes[lane], copy.bytes);
     if (full_) {
@@ -76,7 +78,6 @@ void Detector::asynchronous_copy(const trace::AsyncCopy& copy) {
 void Detector::filter_copy(const trace::AsyncCopy& copy, std::uint64_t memory, ThreadKey lane0,
                            const std::array<order::AsyncGroup, 32>& groups) {
   const bool reads = !is_anothers(owners_[0]), writes = !is_anothers(owners_[1]);
-  if (!reads && !writes) return;
   for (std::uint32_t rest = copy.mask, alike = 0; rest; rest &= ~alike) {
     const unsigned first = unsigned(std::countr_zero(rest));
     alike = alike_lanes(rest, copy.source_bytes) & alike_lanes(rest, groups);

@@ -20,17 +20,21 @@ namespace deadheat::detect {
 inline constexpr unsigned partitions = 256;
 using Partitions = std::bitset<partitions>; // a set of them
 
-// Of a block's shared memory, what decides on the part.
-inline std::uint32_t home_of(std::uint64_t memory) {
-  const std::uint64_t mixed = (((memory - 1) & order::ThreadKey::last_block) + 1) * 0xc2b2ae3d27d4eb4fu;
-  return std::uint32_t(mixed ^ mixed >> 32);
-}
 // One of many that were tried: with others the blocks of a part come together in few lines of LineTable, whose hash is
 // a product, too.
 inline constexpr std::uint32_t part_multiplier = 0x1ec2df69u;
+// Of blocks that come one behind the other, or each so many, every second one's part is odd, every fourth one's a
+// multiple of four less one and so on, as nearly as can be: multiples of the golden ratio lie apart, and what divides
+// them in two, in four and so on is the last bits of a part. So blocks at work at the same time are evenly shared.
+inline unsigned partition_of_block(std::uint64_t memory) {
+  std::uint32_t bits = std::uint32_t((memory - 1) & order::ThreadKey::last_block) * 0x9e3779b1u >> 24;
+  bits = (bits & 0x0F) << 4 | bits >> 4;
+  bits = (bits & 0x33) << 2 | (bits >> 2 & 0x33);
+  return (bits & 0x55) << 1 | (bits >> 1 & 0x55);
+}
 inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
-  const std::uint32_t of = memory ? home_of(memory) : std::uint32_t(page_number ^ page_number >> 32);
-  return unsigned(of * part_multiplier >> 24);
+  if (memory) return partition_of_block(memory);
+  return unsigned(std::uint32_t(page_number ^ page_number >> 32) * part_multiplier >> 24);
 }
 
 // The same of what 32 lanes touch in global memory, `bytes` each at most, four at once.

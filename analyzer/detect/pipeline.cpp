@@ -20,7 +20,7 @@ class Run {
         workers_(workers),
         done_(done),
         total_(source.chunks()),
-        most_begun_(2 * workers.size()),
+        most_begun_(8 * workers.size()),
         at_(workers.size()) {}
 
   void work(std::size_t worker) {

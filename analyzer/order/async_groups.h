@@ -9,7 +9,6 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -46,8 +45,10 @@ struct AsyncState {
 class AsyncGroups {
  public:
   AsyncGroup make(bool bulk) {
-    if (count_ % per_piece == 0) pieces_.push_back(std::make_unique<Piece>());
-    newest(count_).bulk = bulk;
+    if (count_ == pieces_.size() * per_piece) pieces_.push_back(std::make_unique<Piece>());
+    AsyncState& fresh = newest(count_);
+    fresh = {}; // it may have been another's
+    fresh.bulk = bulk;
     return first_ + count_++;
   }
   std::size_t size() const { return count_ + older_.size(); }
@@ -55,30 +56,41 @@ class AsyncGroups {
   AsyncState* find(AsyncGroup group) { return const_cast<AsyncState*>(std::as_const(*this).find(group)); }
   const AsyncState* find(AsyncGroup group) const {
     if (group - first_ < count_) return &newest(group - first_);
-    const auto found = older_.find(group);
-    return found == older_.end() ? nullptr : &found->second;
+    const auto found = std::lower_bound(older_.begin(), older_.end(), group,
+                                        [](const Older& of, AsyncGroup number) { return of.group < number; });
+    return found == older_.end() || found->group != group ? nullptr : &found->state;
   }
   // Forgets all others. In any order, and any number of times each.
-  void keep(std::vector<AsyncGroup> groups) {
-    std::sort(groups.begin(), groups.end());
-    std::erase_if(older_, [&](const auto& at) { return !std::binary_search(groups.begin(), groups.end(), at.first); });
-    const AsyncGroup end = first_ + count_;
-    for (auto at = std::lower_bound(groups.begin(), groups.end(), first_); at != groups.end() && *at < end; ++at)
-      older_.try_emplace(*at, std::move(newest(*at - first_)));
-    pieces_.clear();
-    count_ = 0;
-    first_ = end;
+  void keep(const std::vector<AsyncGroup>& groups) {
+    std::vector<bool> named(count_);
+    std::vector<AsyncGroup> before; // of the others
+    for (const AsyncGroup group : groups) {
+      if (group - first_ < count_)
+        named[group - first_] = true;
+      else
+        before.push_back(group);
+    }
+    std::sort(before.begin(), before.end());
+    std::erase_if(older_, [&](const Older& of) { return !std::binary_search(before.begin(), before.end(), of.group); });
+    for (std::uint32_t number = 0; number < count_; ++number)
+      if (named[number]) older_.push_back({first_ + number, std::move(newest(number))});
+    first_ += count_;
+    count_ = 0; // their memory is for those that come next
   }
 
  private:
+  struct Older {
+    AsyncGroup group = 0;
+    AsyncState state;
+  };
   static constexpr std::uint32_t per_piece = 256; // a power of two, which a deque's node of them would not hold
   using Piece = std::array<AsyncState, per_piece>;
   AsyncState& newest(std::uint32_t number) const { return (*pieces_[number / per_piece])[number % per_piece]; }
 
-  std::vector<std::unique_ptr<Piece>> pieces_; // the newest: count_ of them, from first_ on
+  std::vector<std::unique_ptr<Piece>> pieces_; // the newest: count_ of them, from first_ on; and room
   std::uint32_t count_ = 0;
   AsyncGroup first_ = 1;
-  std::unordered_map<AsyncGroup, AsyncState> older_;
+  std::vector<Older> older_; // by number
 };
 
 } // namespace deadheat::order

@@ -55,7 +55,7 @@ void Causality::forget_groups(std::vector<AsyncGroup> kept) {
       for (const Block::PendingBulk& pending : *block.bulk_pending) keep_both(pending.groups);
     }
   }
-  async_groups_.keep(std::move(kept));
+  async_groups_.keep(kept);
   many_groups_ = std::max<std::size_t>(1 << 16, 2 * async_groups_.size());
 }
 
