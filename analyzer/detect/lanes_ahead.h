@@ -37,6 +37,7 @@ class LanesAhead {
 
  private:
   static constexpr std::uint32_t distance = 32; // lanes from one step to the next
+  static constexpr std::size_t accesses_ahead = 8; // which another core may have filled
   static constexpr unsigned groups = 4 * distance; // more than there can be at once
   Filter::Ahead& group(unsigned number) { return groups_[number % groups]; }
 
@@ -46,6 +47,7 @@ class LanesAhead {
     of = {made_, 0, 0, 0};
     for (; next_ < accesses_.size() && of.count < distance; ++next_, used_ = 0) {
       const WeakAccess& access = accesses_[next_];
+      if (next_ + accesses_ahead < accesses_.size()) __builtin_prefetch(&accesses_[next_ + accesses_ahead]);
       if (access.affine || !access.mask) continue;
       const std::uint32_t width = width_(access), left = std::uint32_t(std::popcount(access.mask)) - used_;
       if (of.count && width != of.bytes) break;
