@@ -23,9 +23,9 @@ using Partitions = std::bitset<partitions>; // a set of them
 // One of many that were tried: with others the blocks of a part come together in few lines of LineTable, whose hash is
 // a product, too.
 inline constexpr std::uint32_t part_multiplier = 0x1ec2df69u;
-// Of blocks that come one behind the other, or each so many, every second one's part is odd, every fourth one's a
-// multiple of four less one and so on, as nearly as can be: multiples of the golden ratio lie apart, and what divides
-// them in two, in four and so on is the last bits of a part. So blocks at work at the same time are evenly shared.
+// Multiples of the golden ratio lie apart: of blocks that come one behind the other, or each so many, about as many
+// fall into either half of all, any quarter and so on, wherever one begins. The last bits of the part say which, so
+// that blocks at work at the same time are evenly shared.
 inline unsigned partition_of_block(std::uint64_t memory) {
   std::uint32_t bits = std::uint32_t((memory - 1) & order::ThreadKey::last_block) * 0x9e3779b1u >> 24;
   bits = (bits & 0x0F) << 4 | bits >> 4;
