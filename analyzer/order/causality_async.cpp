@@ -127,11 +127,8 @@ bool Causality::complete_alike(AsyncGroup group, AsyncGroup earlier, bool of_sam
 
 Stamp Causality::told(AsyncGroup group) const {
   const AsyncState& of = group_of(group);
-  if (of.bulk && !of.told && of.completion.block) { // its thread's block is that of the mbarrier, or leaves nothing
-    ThreadKey there;
-    there.bits = of.completion.block << ThreadKey::thread_width;
-    find_block(there);
-  }
+  if (of.bulk && !of.told && of.completion.block) // its thread's block is that of the mbarrier, or leaves nothing
+    find_block(ThreadKey::first_of(of.completion.block));
   return of.told;
 }
 
@@ -194,8 +191,7 @@ void Causality::apply_bulk_complete(const Location& object, std::uint32_t phase,
   const ClockEntry entry{object.block - 1, mbarrier_group(object.address), now};
   // "complete-tx has release semantics at cluster scope": of the copy's own accesses, whoever issued it. It is
   // performed where the object is.
-  ThreadKey there;
-  there.bits = (object.block - 1) << 10;
+  const ThreadKey there = ThreadKey::first_of(object.block - 1);
   contribute(*mbarrier_phase(there, object, phase).chain, there, Scope::cluster,
              only_known(Clock::with(nullptr, {entry})));
 }

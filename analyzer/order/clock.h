@@ -46,7 +46,12 @@ struct ThreadKey {
   std::uint32_t block() const { return std::uint32_t(bits >> thread_width) & last_block; }
   std::uint32_t thread() const { return std::uint32_t(bits & 1023); }
   std::uint32_t warp() const { return thread() / 32; }
-  std::uint64_t block_bits() const { return bits >> 10; }
+  std::uint64_t block_bits() const { return bits >> thread_width; }
+  static ThreadKey first_of(std::uint64_t block_bits) { // thread 0
+    ThreadKey key;
+    key.bits = block_bits << thread_width;
+    return key;
+  }
   friend auto operator<=>(const ThreadKey&, const ThreadKey&) = default;
 };
 inline constexpr std::uint32_t largest_operation = (1u << (64 - ThreadKey::block_width - ThreadKey::thread_width)) - 1;

@@ -24,8 +24,7 @@ void Causality::push_deferred(ThreadKey of_block, Block& block, const Deferred::
 }
 
 bool Causality::defer_at(ThreadKey lane0, const Location& object, Deferred::Event event) {
-  ThreadKey there;
-  there.bits = (object.block - 1) << ThreadKey::thread_width;
+  const ThreadKey there = ThreadKey::first_of(object.block - 1);
   if (object.block && there.block_bits() == lane0.block_bits()) {
     event.object = object.address;
     event.warp = std::uint8_t(lane0.warp());
@@ -42,8 +41,13 @@ void Causality::settle(ThreadKey of_block) {
 
 void Causality::drop_deferred(Block& block) {
   if (!block.deferred) return;
-  deferred_ -= block.deferred->events.size();
-  block.deferred->events.clear();
+  std::vector<Deferred::Event>& events = block.deferred->events;
+  deferred_ -= events.size();
+  constexpr std::size_t most_room = 1 << 10; // that a block keeps: others may come, and each be the one with many
+  if (events.capacity() > most_room)
+    std::vector<Deferred::Event>().swap(events); // an empty list in its place would keep the room
+  else
+    events.clear();
 }
 
 void Causality::apply_deferred(ThreadKey of_block, Block& block) {

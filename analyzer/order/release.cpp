@@ -344,9 +344,8 @@ void Causality::forget_locations() {
 // ---- mbarrier objects
 
 void Causality::mbarrier_init(const Location& object) {
-  ThreadKey there;
-  there.bits = (object.block - 1) << ThreadKey::thread_width;
-  if (!defer(there, object, {.what = Deferred::What::mbarrier_init})) apply_mbarrier_init(object);
+  if (!defer(ThreadKey::first_of(object.block - 1), object, {.what = Deferred::What::mbarrier_init}))
+    apply_mbarrier_init(object);
 }
 
 void Causality::apply_mbarrier_init(const Location& object) {
