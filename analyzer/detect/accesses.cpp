@@ -30,10 +30,7 @@ void nearer(const Batch& batch, std::size_t common) {
   if (common >= batch.common.size()) return;
   const Batch::Common& entry = batch.common[common];
   constexpr std::size_t usual = 192; // bytes of a record
-  if (entry.what == Batch::What::small) return nearer(&batch.small[entry.index], usual);
-  if (entry.what != Batch::What::strong) return;
-  const StrongAccesses& all = batch.strong[batch.common[common].index];
-  nearer(&batch.strong_lanes[all.first], all.count * sizeof(StrongLane));
+  if (entry.what == Batch::What::small) nearer(&batch.small[entry.index], usual);
 }
 
 // Of all lanes, whoever takes part, and two at once: rows are what most accesses are.
@@ -49,18 +46,48 @@ std::uint32_t lane_bytes(const Site& site) {
   return std::min<std::uint32_t>(element_bytes(site) * site.elements, most_lane_bytes);
 }
 
+// For LanesAhead.
+template <typename Bytes>
+struct WeakOnes {
+  const std::vector<WeakAccess>& all;
+  Bytes bytes_of;
+  std::size_t size() const { return all.size(); }
+  void near(std::size_t number) const { __builtin_prefetch(&all[number]); }
+  std::uint32_t lanes(std::size_t number) const {
+    return all[number].affine ? 0 : unsigned(std::popcount(all[number].mask));
+  }
+  std::uint32_t bytes(std::size_t number) const { return bytes_of(all[number]); }
+};
+template <typename Bytes>
+struct StrongOnes {
+  const Batch& batch;
+  unsigned worker;
+  Bytes bytes_of;
+  const StrongPart& part(std::size_t number) const { return batch.strong_parts[number * batch.weak.size() + worker]; }
+  std::size_t size() const { return batch.strong.size(); }
+  void near(std::size_t number) const {
+    __builtin_prefetch(&batch.strong[number]);
+    __builtin_prefetch(&part(number));
+  }
+  std::uint32_t lanes(std::size_t number) const { return unsigned(std::popcount(part(number).lanes)); }
+  std::uint32_t bytes(std::size_t number) const { return bytes_of(batch.strong[number]); }
+};
+
 } // namespace
 
 void Detector::play(const Batch& batch) {
   const order::Stamp base = now_;
   const std::vector<WeakAccess>& weak_accesses = batch.weak[worker_];
   auto next = weak_accesses.begin();
-  const bool any_lanes = pass_ == Pass::filter && batch.lanes[worker_].count() != 0;
-  const auto width = [&](const WeakAccess& access) -> std::uint32_t {
-    const PlaceId place = access.space == Space::global ? sides_.site(access.module, access.site) : 0;
-    return place ? lane_bytes(*sides_.place(place).site) : 0;
+  const bool any_lanes = pass_ == Pass::filter && batch.lanes[worker_].count() != 0,
+             any_strong = pass_ == Pass::filter && batch.strong_lanes[worker_].count() != 0;
+  const auto bytes_of = [&](const auto& access) -> std::uint32_t {
+    return access.space == Space::global ? access_site(access.module, access.site).lane_bytes : 0;
   };
-  LanesAhead ahead(filter_, weak_accesses, batch.lanes[worker_], width);
+  const WeakOnes<decltype(bytes_of)> weak_ones{weak_accesses, bytes_of};
+  const StrongOnes<decltype(bytes_of)> strong_ones{batch, worker_, bytes_of};
+  LanesAhead ahead(filter_, weak_ones, batch.lanes[worker_], false);
+  LanesAhead strong_ahead(filter_, strong_ones, batch.strong_lanes[worker_], true);
   trace::Record scratch;
   nearer(weak_accesses.data(), std::min(weak_accesses.size(), accesses_ahead) * sizeof(WeakAccess));
   auto weak_until = [&](std::uint64_t stamp) {
@@ -79,9 +106,8 @@ void Detector::play(const Batch& batch) {
       --now_;
       missing();
     } else if (entry.what == Batch::What::strong) {
-      const StrongAccesses& all = batch.strong[entry.index];
-      const std::uint32_t mask = batch.strong_masks[entry.index * batch.weak.size() + worker_];
-      strong(all, mask, &batch.strong_lanes[all.first], &batch.strong_values[all.first]);
+      if (any_strong) strong_ahead.before(strong_ones.part(entry.index).first);
+      strong(StrongView(batch, entry.index, worker_));
     } else {
       owners_ = entry.owners;
       const bool filters = pass_ == Pass::filter && !full_;
@@ -125,23 +151,35 @@ void Detector::shed() {
   full_ = bytes() > memory_limit_;
 }
 
+void Detector::look_up(std::uint32_t module, std::uint32_t site, AccessSite& to) const {
+  to = {module, site};
+  to.place = sides_.site(module, site);
+  if (!to.place) return;
+  to.site = sides_.place(to.place).site;
+  to.lane_bytes = lane_bytes(*to.site);
+  to.strong = is_strong(to.site->ordering);
+  to.write = to.site->access != AccessKind::read;
+  to.non_coherent = to.site->ordering == Ordering::nc;
+}
+
 void Detector::weak(const Batch& batch, const WeakAccess& access) {
   const bool in_shared = access.space == Space::shared;
   const OperationIndex operation = operation_of(access.launch);
-  const PlaceId place = sides_.site(access.module, access.site);
+  const AccessSite& known = access_site(access.module, access.site);
+  const PlaceId place = known.place;
   const auto count_unknown = [&] { // whoever has the first lane's memory
     const std::uint64_t home = in_shared ? std::uint64_t(access.block) + 1 : 0;
     if (active_.test(partition_of(home, access.base / page_bytes))) ++part(home, access.base).unknown;
   };
   if (!operation || !place) return count_unknown();
   if (!in_shared && access.space != Space::global) return;
-  const Site& site = *sides_.place(place).site;
+  const Site& site = *known.site;
   const unsigned first = unsigned(std::countr_zero(access.mask));
   const trace::Warp warp{access.launch, access.block, access.warp};
   const std::uint64_t memory = in_shared ? shared_memory(operation, access.block, access.rank) : 0;
   if (in_shared && !memory) return count_unknown();
   if (!access.mask) return; // no lane is this worker's: it was to count
-  const bool strongly = is_strong(site.ordering), filtered = pass_ == Pass::filter && !full_ && !strongly;
+  const bool strongly = known.strong, filtered = pass_ == Pass::filter && !full_ && !strongly;
   const std::uint64_t* const packed = batch.lanes[worker_].data() + access.lanes;
   std::uint64_t address[32]; // of each lane; the filter takes those that are not affine as they are packed
   if (access.affine) {
@@ -153,15 +191,17 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
 
   if (strongly) {
     strays_ |= !everything_to_all_;
-    StrongAccesses all{warp, access.module, access.site, access.space, 0, 0, 0};
-    StrongLane lanes[32];
-    each_lane(access.mask, [&](unsigned lane) {
-      const std::uint64_t rank = std::uint64_t(access.rank) << cluster_shift;
-      all.everybodys |= 1u << all.count;
-      lanes[all.count++] = {address[lane] | rank, digest[lane], std::uint8_t(lane), false};
+    StrongAccesses all;
+    all.warp = warp;
+    all.module = access.module;
+    all.site = access.site;
+    all.mask = all.everybodys = access.mask;
+    all.space = access.space;
+    std::uint64_t by_rank[32];
+    each_lane(access.mask, [&, to = by_rank](unsigned lane) mutable {
+      *to++ = address[lane] | std::uint64_t(access.rank) << cluster_shift;
     });
-    static constexpr StrongValues unknown[32];
-    return strong(all, all.everybodys, lanes, unknown);
+    return strong(StrongView(all, by_rank, digest));
   }
   if (full_) { // counted once, whichever of its lanes it is
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
@@ -174,13 +214,13 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     as_warp.memory = memory;
     as_warp.lane0 = key_of(operation, warp, 0);
     as_warp.mask = access.mask;
-    as_warp.bytes = lane_bytes(site);
+    as_warp.bytes = known.lane_bytes;
     as_warp.address = access.affine ? address : packed;
     if (!access.affine) as_warp.brought = access.lanes;
     as_warp.affine = access.affine;
     as_warp.stride = access.stride;
-    as_warp.write = site.access != AccessKind::read;
-    as_warp.non_coherent = site.ordering == Ordering::nc;
+    as_warp.write = known.write;
+    as_warp.non_coherent = known.non_coherent;
     as_warp.now = now_;
     filter_.weak(as_warp);
     return;
@@ -230,8 +270,7 @@ Detector::StrongOfWarp Detector::strong_of(const Site& site, PlaceId place) {
 }
 
 std::optional<order::Location> Detector::strong_lane(const StrongAccesses& all, OperationIndex operation,
-                                                     const StrongLane& lane, const StrongValues& values,
-                                                     StrongOfWarp& of) {
+                                                     const StrongView::Lane& lane, StrongOfWarp& of) {
   order::Location at{0, lane.address};
   if (all.space == Space::shared) {
     at = {shared_memory(operation, all.warp.block, lane.address >> cluster_shift), lane.address & cluster_offset_mask};
@@ -244,18 +283,18 @@ std::optional<order::Location> Detector::strong_lane(const StrongAccesses& all, 
   access.stamp = now_;
   access.thread = strong.thread = key_of(operation, all.warp, lane.lane);
   strong.writes = access.kind == AccessKind::write || (access.kind == AccessKind::atomic && lane.wrote);
-  strong.order_first = values.order_first;
-  strong.order_last = values.order_last;
+  strong.order_first = lane.values.order_first;
+  strong.order_last = lane.values.order_last;
   access.stored = access.kind != AccessKind::atomic || strong.writes;
   access.digest = lane.digest;
   return at;
 }
 
 // One lane after another; each is an event of its own.
-void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes,
-                      const StrongValues* values) {
+void Detector::strong(const StrongView& view) {
+  const StrongAccesses& all = view.all();
   const OperationIndex operation = operation_of(all.warp.launch);
-  const PlaceId place = sides_.site(all.module, all.site);
+  const PlaceId place = access_site(all.module, all.site).place;
   if (!operation || !place) {
     ++unknown_;
     ++hiding_;
@@ -264,60 +303,62 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
   }
   if (all.space != Space::global && all.space != Space::shared) return;
   const Site& site = *sides_.place(place).site;
-  if (pass_ == Pass::refills) return hand_over(all, operation, place, lanes, values);
+  if (pass_ == Pass::refills) return hand_over(view, operation, place);
   const bool in_shared = all.space == Space::shared;
-  const LaunchInfo* info = launch_of(operation);
+  const LaunchInfo* info = in_shared ? launch_of(operation) : nullptr;
   const bool alone = in_shared && !site.shared_cluster && info && info->launch.cluster.count() == 1; // with its block
   const bool whole_device = !in_shared && site.scope == Scope::gpu;
   const bool covering = whole_device ? !operations_.several_devices()
                                      : order::device_wide(site.scope) || (alone && site.scope != Scope::none);
   covers_device_ |= whole_device && covering;
   const bool waits = pass_ == Pass::filter && site.access == AccessKind::read && may_poll(site);
-  StrongOfWarp of_warp = strong_of(site, place);
-  auto& [access, strong] = of_warp;
-  const std::uint32_t elements = strong_count(site);
+  const std::uint32_t elements = strong_count(site), width = elements * strong_bytes(site);
   const order::Stamp begin = now_;
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
-  std::uint32_t of_worker = mask, everybodys = all.everybodys;
+  std::uint32_t of_worker = view.own() | all.everybodys, everybodys = all.everybodys;
   const std::uint64_t home = in_shared ? std::uint64_t(all.warp.block) + 1 : 0;
-  const std::uint32_t width = elements * strong.bytes;
-  each_lane(in_shared ? 0 : everybodys, [&](unsigned i) { // whoever routed it did not know how wide it is
-    const std::uint64_t address = lanes[i].address;
+  each_lane(in_shared ? 0 : everybodys, [&](unsigned lane) { // whoever routed it did not know how wide it is
+    const std::uint64_t address = view.address(lane);
     if (address % page_bytes + width > page_bytes) return;
-    everybodys &= ~(1u << i);
-    if (!active_.test(partition_of(home, address / page_bytes))) of_worker &= ~(1u << i);
+    everybodys &= ~(1u << lane);
+    if (!active_.test(partition_of(home, address / page_bytes))) of_worker &= ~(1u << lane);
   });
   if (!all_active_) {
-    each_lane(of_worker & ~everybodys, [&](unsigned i) {
-      if (!active_.test(partition_of(home, lanes[i].address / page_bytes))) of_worker &= ~(1u << i);
+    each_lane(of_worker & ~everybodys, [&](unsigned lane) {
+      if (!active_.test(partition_of(home, view.address(lane) / page_bytes))) of_worker &= ~(1u << lane);
     });
   }
-  if (pass_ == Pass::filter && slots_ && strong.reads && !strong.reduction && !strong.unused)
-    note_heard(all, of_worker, lanes, operation, width);
-  Filter::StrongPlaces places;
-  if (pass_ == Pass::filter && !in_shared && all.count > 1) filter_.bring_strong(of_worker, lanes, places);
+  const bool heard = pass_ == Pass::filter && slots_ && site.access != AccessKind::write &&
+                     !site.opcode.starts_with("red") && !site.outcome_unused;
+  if (heard) note_heard(view, of_worker, operation, width);
   if (orders_nothing && !in_shared && covering && !full_ && site.elements == 1 && !everybodys) {
     const Filter::Strong one{0,
                              key_of(operation, all.warp, 0),
                              0,
-                             strong.bytes,
+                             strong_bytes(site),
                              covering,
                              site.access != AccessKind::read,
                              site.access != AccessKind::atomic,
                              begin};
-    const std::uint32_t unordered = filter_.strong(one, of_worker, lanes, places);
+    const std::uint32_t unordered = filter_.strong(one, of_worker, view);
     if (!sides_.place(place).float_add || !of_worker) return;
-    each_lane(of_worker, [&](unsigned i) { ++part(0, lanes[i].address).additions[place]; });
-    each_lane(unordered, [&](unsigned i) { ++part(0, lanes[i].address).order_dependent[place]; });
+    view.each_own([&](std::uint64_t address, unsigned lane) {
+      if (of_worker >> lane & 1) ++part(0, address).additions[place];
+      if (unordered >> lane & 1) ++part(0, address).order_dependent[place];
+    });
     return;
   }
-  const std::uint32_t all_lanes = std::uint32_t((1ull << all.count) - 1);
-  for (std::uint32_t rest = orders_nothing ? of_worker : all_lanes; rest; rest &= rest - 1) {
-    const unsigned i = unsigned(std::countr_zero(rest));
+  StrongOfWarp of_warp = strong_of(site, place);
+  auto& [access, strong] = of_warp;
+  std::array<StrongView::Lane, 32> lanes;
+  const unsigned count = view.lanes(lanes);
+  for (unsigned i = 0; i < count; ++i) {
+    const StrongView::Lane& lane = lanes[i];
+    if (orders_nothing && !(of_worker >> lane.lane & 1)) continue;
     now_ = begin + i;
-    const std::optional<order::Location> at = strong_lane(all, operation, lanes[i], values[i], of_warp);
+    const std::optional<order::Location> at = strong_lane(all, operation, lane, of_warp);
     if (!at) continue;
     const std::uint64_t memory = at->block, address = at->address;
     PartFindings* const mine =
@@ -332,7 +373,7 @@ void Detector::strong(const StrongAccesses& all, std::uint32_t mask, const Stron
     // Who observes it may read a part.
     constexpr std::uint64_t around = most_lane_bytes;
     strong.watched = pass_ == Pass::pairs && shadow_.looks_at(memory, address & ~(around - 1), around);
-    each_element(site, {memory, address}, values[i].read, values[i].written, strong, [&](unsigned e) {
+    each_element(site, {memory, address}, lane.values.read, lane.values.written, strong, [&](unsigned e) {
       if (waits)
         wait_loops_.read(place, site.ordering == Ordering::volatile_ && site.polls != Polls::yes, strong.thread, memory,
                          address, strong.location.address);

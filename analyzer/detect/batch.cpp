@@ -57,18 +57,13 @@ class Batcher::Owners {
   __m128i low_, high_;
 };
 
-void LaneList::add(const std::uint64_t* addresses, std::uint32_t mask) {
-  if (room_.size() < count_ + 32) room_.resize(std::max<std::size_t>(2 * room_.size(), 4096));
-  count_ += pack_lanes(addresses, mask, room_.data() + count_);
-}
-
 std::uint64_t Batch::bytes() const {
   std::uint64_t count = common.capacity() * sizeof(Common) + strong.capacity() * sizeof(StrongAccesses) +
-                        strong_masks.capacity() * sizeof(std::uint32_t) + strong_lanes.capacity() * sizeof(StrongLane) +
-                        strong_values.capacity() * sizeof(StrongValues) + small.capacity() * 8 +
+                        strong_parts.capacity() * sizeof(StrongPart) + strong_values.bytes() + small.capacity() * 8 +
                         large.capacity() * sizeof(trace::Record) + digests.capacity() * 128;
   for (const auto& list : weak) count += list.capacity() * sizeof(WeakAccess);
   for (const LaneList& list : lanes) count += list.bytes();
+  for (const LaneList& list : strong_lanes) count += list.bytes();
   return count;
 }
 
@@ -77,8 +72,8 @@ void Batch::clear() {
   for (LaneList& list : lanes) list.clear();
   common.clear();
   strong.clear();
-  strong_masks.clear();
-  strong_lanes.clear();
+  strong_parts.clear();
+  for (LaneList& list : strong_lanes) list.clear();
   strong_values.clear();
   small.clear();
   large.clear();
@@ -105,6 +100,7 @@ void Batcher::begin(Batch& batch) {
   batch_ = &batch;
   batch.weak.resize(routing_.workers);
   batch.lanes.resize(routing_.workers);
+  batch.strong_lanes.resize(routing_.workers);
 }
 
 // May the access touch a suspect word? Space::shared needs the launch's operation.
@@ -136,9 +132,11 @@ bool Batcher::access(const trace::AccessView& view) {
   batch_->stamps += access_stamps;
   batch_->accesses += view.mask == ~0u ? 32u : unsigned(std::popcount(view.mask));
   if (view.strong && view.mask) {
-    common({stamp, std::uint32_t(batch_->strong.size()), Batch::What::strong, 0},
-           sizeof(StrongAccesses) + unsigned(std::popcount(view.mask)) * (sizeof(StrongLane) + sizeof(StrongValues)));
+    const std::uint32_t words = batch_->strong_values.count(), number = std::uint32_t(batch_->strong.size());
     strong(view);
+    common({stamp, number, Batch::What::strong, 0},
+           sizeof(StrongAccesses) + routing_.workers * sizeof(StrongPart) +
+               (batch_->strong_values.count() - words + unsigned(std::popcount(view.mask))) * sizeof(std::uint64_t));
   } else if (view.mask) {
     weak(view, stamp);
   }
@@ -272,76 +270,71 @@ void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::u
 class Batcher::LaneOrder {
  public:
   explicit LaneOrder(const trace::AccessView& view) : count_(unsigned(std::popcount(view.mask))) {
-    if (count_ == 32) {
-      bool sorted = true;
-      for (unsigned lane = 1; lane < 32; ++lane) sorted &= view.order_first[lane - 1] <= view.order_first[lane];
-      in_place_ = sorted;
+    std::array<std::uint64_t, 32> packed;
+    const std::uint64_t* order = view.order_first;
+    if (count_ != 32) {
+      pack_lanes(view.order_first, view.mask, packed.data());
+      order = packed.data();
     }
-    if (in_place_) return;
+    bool ascend = true;
+    for (unsigned i = 1; i < count_; ++i) ascend &= order[i - 1] <= order[i];
+    if (in_order_ = ascend; ascend) return;
     unsigned at = 0;
     each_lane(view.mask, [&](unsigned lane) { lanes_[at++] = std::uint8_t(lane); });
-    const auto earlier = [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; };
-    const auto end = lanes_.begin() + count_;
-    if (!std::is_sorted(lanes_.begin(), end, earlier)) std::stable_sort(lanes_.begin(), end, earlier);
+    std::stable_sort(lanes_.begin(), lanes_.begin() + count_,
+                     [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; });
   }
   unsigned count() const { return count_; }
-  template <typename Each>
-  void each(Each&& each) const { // (place, lane)
-    if (in_place_)
-      for (unsigned i = 0; i < 32; ++i) each(i, i);
-    else
-      for (unsigned i = 0; i < count_; ++i) each(i, unsigned(lanes_[i]));
-  }
-  std::uint32_t places(std::uint32_t of_lanes) const { // in a mask
-    if (in_place_) return of_lanes;
+  bool in_order() const { return in_order_; } // by number; else lanes() tells it
+  const std::array<std::uint8_t, 32>& lanes() const { return lanes_; } // by place
+  // The addresses of those of `lanes`, by place.
+  void add(const std::uint64_t* addresses, std::uint32_t lanes, LaneList& to) const {
+    if (in_order_) return to.add(addresses, lanes);
+    std::array<std::uint64_t, 32> by_place;
     std::uint32_t places = 0;
-    for (unsigned i = 0; i < count_; ++i) places |= (of_lanes >> lanes_[i] & 1) << i;
-    return places;
+    for (unsigned place = 0; place < count_; ++place) {
+      by_place[place] = addresses[lanes_[place]];
+      places |= (lanes >> lanes_[place] & 1) << place;
+    }
+    to.add(by_place.data(), places);
   }
 
  private:
   unsigned count_;
-  bool in_place_ = false; // lane i is the i-th; else lanes_[i] is
-  std::array<std::uint8_t, 32> lanes_;
+  bool in_order_ = true;
+  std::array<std::uint8_t, 32> lanes_{};
 };
 
 void Batcher::strong(const trace::AccessView& view) {
   const LaneOrder order(view);
-  StrongAccesses all;
+  StrongAccesses& all = batch_->strong.emplace_back();
   all.warp = view.warp;
   all.module = view.module;
   all.site = view.site;
   all.space = view.space;
-  all.first = std::uint32_t(batch_->strong_lanes.size());
-  all.count = order.count();
-  batch_->strong_lanes.resize(all.first + all.count);
-  batch_->strong_values.resize(all.first + all.count);
-  order.each([&, lanes = &batch_->strong_lanes[all.first], values = &batch_->strong_values[all.first]](unsigned i,
-                                                                                                       unsigned lane) {
-    lanes[i] = {view.address[lane], view.digest ? view.digest[lane] : 0, std::uint8_t(lane),
-                (view.wrote >> lane & 1) != 0};
-    values[i] = {view.value_read[lane], view.value_written[lane], view.order_first[lane], view.order_last[lane]};
-  });
-  if (view.space == Space::shared) return strong_in_shared(view, all, order);
+  all.mask = view.mask;
+  all.wrote = view.wrote;
+  all.in_order = order.in_order();
+  all.values = batch_->strong_values.count();
+  put_values(view, order.lanes(), routing_.suspects && view.digest, all, batch_->strong_values);
+  const auto to = [&](unsigned worker, std::uint32_t lanes) {
+    LaneList& list = batch_->strong_lanes[worker];
+    batch_->strong_parts.push_back({lanes, list.count()});
+    if (lanes) order.add(view.address, lanes, list);
+  };
+  if (view.space == Space::shared) { // which block a rank of a cluster is, only the launch knows
+    each_lane(view.mask, [&](unsigned lane) {
+      all.everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane;
+    });
+    const unsigned own = worker_of_block(view.warp.block);
+    for (unsigned worker = 0; worker < routing_.workers; ++worker) to(worker, worker == own ? view.mask : 0);
+    return;
+  }
   const LaneParts parts = lane_parts(view.address, most_lane_bytes);
-  const std::uint32_t everybodys = parts.beyond & view.mask; // by lane
-  all.everybodys = order.places(everybodys);
-  batch_->strong.push_back(all);
-  if (routing_.workers == 1) return batch_->strong_masks.push_back(order.places(view.mask));
+  all.everybodys = parts.beyond & view.mask;
+  if (routing_.workers == 1) return to(0, view.mask);
   const Owners owners = owners_of(parts);
-  for (unsigned worker = 0; worker < routing_.workers; ++worker)
-    batch_->strong_masks.push_back(order.places((owners.lanes(worker) | everybodys) & view.mask));
-}
-
-// Which block a rank of a cluster is, only the launch knows.
-void Batcher::strong_in_shared(const trace::AccessView& view, StrongAccesses& all, const LaneOrder& order) {
-  each_lane(view.mask,
-            [&](unsigned lane) { all.everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane; });
-  all.everybodys = order.places(all.everybodys);
-  batch_->strong.push_back(all);
-  const unsigned own = worker_of_block(view.warp.block);
-  for (unsigned worker = 0; worker < routing_.workers; ++worker)
-    batch_->strong_masks.push_back(worker == own ? order.places(view.mask) : all.everybodys);
+  for (unsigned worker = 0; worker < routing_.workers; ++worker) to(worker, owners.lanes(worker) & view.mask);
 }
 
 std::uint8_t Batcher::owner(const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask, std::uint64_t bytes) {

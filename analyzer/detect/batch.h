@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "analyzer/detect/partition.h"
+#include "analyzer/detect/strong_lanes.h"
+#include "analyzer/detect/word_room.h"
 #include "analyzer/order/clock.h"
 #include "analyzer/order/id_table.h"
 #include "tracer/recorder/reader.h"
@@ -41,39 +43,12 @@ struct WeakAccess {
 };
 static_assert(sizeof(WeakAccess) == 48);
 
-struct StrongLane { // of an access to shared memory, the address has the rank still
-  std::uint64_t address = 0;
-  std::uint32_t digest = 0;
-  std::uint8_t lane = 0;
-  bool wrote = false;
-};
-static_assert(sizeof(StrongLane) == 16);
-
-struct StrongValues { // the rest of a lane's, which nobody reads where it orders nothing
-  std::uint64_t read = 0, written = 0, order_first = 0, order_last = 0;
-};
-static_assert(sizeof(StrongValues) == 32);
-
-struct StrongAccesses { // of a warp, one lane after another, in the order in which they reached the location
-  trace::Warp warp;
-  std::uint32_t module = 0, site = 0;
-  Space space = Space::global;
-  std::uint32_t first = 0, count = 0; // in Batch::strong_lanes and strong_values
-  std::uint32_t everybodys = 0; // which of them touch several parts of memory, or another block's of the cluster
-};
-
 // Addresses of lanes that lie anyhow, of one access after another: those that one worker looks at.
-class LaneList {
+class LaneList : public WordRoom {
  public:
-  std::uint32_t count() const { return count_; }
-  const std::uint64_t* data() const { return room_.data(); }
-  std::uint64_t bytes() const { return room_.capacity() * sizeof(std::uint64_t); }
-  void clear() { count_ = 0; }
-  void add(const std::uint64_t* addresses, std::uint32_t mask); // of 32 lanes
-
- private:
-  std::vector<std::uint64_t> room_; // for 32 more
-  std::uint32_t count_ = 0;
+  void add(const std::uint64_t* addresses, std::uint32_t mask) { // of 32 lanes
+    added(pack_lanes(addresses, mask, room(32)));
+  }
 };
 
 struct Batch {
@@ -91,9 +66,9 @@ struct Batch {
   std::vector<LaneList> lanes; // by worker
   std::vector<Common> common;
   std::vector<StrongAccesses> strong;
-  std::vector<std::uint32_t> strong_masks; // of each of them, by worker: which of its lanes touch the worker's memory
-  std::vector<StrongLane> strong_lanes;
-  std::vector<StrongValues> strong_values; // of each of them
+  std::vector<StrongPart> strong_parts; // of each of them, by worker
+  std::vector<LaneList> strong_lanes; // by worker
+  WordRoom strong_values; // strong_lanes.h
   std::vector<std::uint64_t> small; // records that are plain bytes, one after another; packed where they have lanes
   std::vector<trace::Record> large; // the others
   std::vector<std::array<std::uint32_t, 32>> digests{1};
@@ -141,7 +116,6 @@ class Batcher final : public trace::RecordVisitor {
   Owners owners_of(const LaneParts& parts) const;
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
-  void strong_in_shared(const trace::AccessView& view, StrongAccesses& all, const LaneOrder& order);
   bool wanted(const trace::AccessView& view) const;
   void weak_to(unsigned worker, const WeakAccess& weak) {
     batch_->weak[worker].push_back(weak);

@@ -140,6 +140,7 @@ void Detector::record(trace::Record& record) {
         using T = std::decay_t<decltype(r)>;
         if constexpr (std::is_same_v<T, trace::Module>) {
           sides_.module(r);
+          access_sites_.fill({});
           if (flagged_reads_of_) slots_ |= !flagged_.try_emplace(r.id, flagged_reads_of_(r)).first->second.empty();
           for (const Site& site : r.sites) {
             if (site.kind == SiteKind::fence && site.ordering == Ordering::sc && site.scope < Scope::gpu)

@@ -139,6 +139,21 @@ class Detector {
     const LaunchInfo* info = gaps_ ? launch_of(operation) : nullptr;
     return info && info->torn;
   }
+  // What accesses of a site do to memory; looked up once for many of them.
+  struct AccessSite {
+    std::uint32_t module = ~0u, number = ~0u;
+    PlaceId place = 0; // 0: unknown
+    const Site* site = nullptr;
+    std::uint32_t lane_bytes = 0;
+    bool strong = false, write = false, non_coherent = false;
+  };
+  const AccessSite& access_site(std::uint32_t module, std::uint32_t site) const {
+    AccessSite& known = access_sites_[(site ^ module << 3) % access_sites_.size()];
+    if (known.module != module || known.number != site) [[unlikely]]
+      look_up(module, site, known);
+    return known;
+  }
+  void look_up(std::uint32_t module, std::uint32_t site, AccessSite& to) const;
   void weak(const Batch& batch, const WeakAccess& access);
   // A strong access of a warp: what its lanes have in common, and what the last one that was asked for does.
   struct StrongOfWarp {
@@ -148,9 +163,8 @@ class Detector {
   static StrongOfWarp strong_of(const Site& site, PlaceId place);
   // Where the lane's is, now; nothing: that is not known, which is counted.
   std::optional<order::Location> strong_lane(const StrongAccesses& all, order::OperationIndex operation,
-                                             const StrongLane& lane, const StrongValues& values, StrongOfWarp& of);
-  // mask: of the lanes in their order, those that may touch the worker's memory.
-  void strong(const StrongAccesses& all, std::uint32_t mask, const StrongLane* lanes, const StrongValues* values);
+                                             const StrongView::Lane& lane, StrongOfWarp& of);
+  void strong(const StrongView& view);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes() + refills_.bytes(); }
   void shed();
   void leave_for_later();
@@ -164,10 +178,9 @@ class Detector {
   // Of the third pass.
   void comes_to(const trace::Warp& warp, std::uint32_t mask, std::uint32_t module, std::uint32_t site,
                 std::uint64_t memory = 0, std::uint64_t address = Refills::nowhere);
-  void note_heard(const StrongAccesses& all, std::uint32_t of_worker, const StrongLane* lanes,
-                  order::OperationIndex operation, std::uint32_t bytes);
-  void hand_over(const StrongAccesses& all, order::OperationIndex operation, PlaceId place, const StrongLane* lanes,
-                 const StrongValues* values);
+  void note_heard(const StrongView& view, std::uint32_t of_worker, order::OperationIndex operation,
+                  std::uint32_t bytes);
+  void hand_over(const StrongView& view, order::OperationIndex operation, PlaceId place);
   void follow(trace::Record& record);
   std::string why(const MemoryAccess& first, const MemoryAccess& second) const;
   bool lacks_proxy_fence(const MemoryAccess& first, const MemoryAccess& second) const;
@@ -228,6 +241,7 @@ class Detector {
   bool lanes_untold_ = false; // that lanes of a warp exchange values is in no record
   std::vector<PartFindings> findings_{partitions};
   Sides sides_;
+  mutable std::array<AccessSite, 64> access_sites_;
   order::OperationClocks operations_;
   order::Causality causality_;
   Consistency consistency_;

@@ -19,6 +19,7 @@
 #include "analyzer/detect/filter_sparse.h"
 #include "analyzer/detect/page_runs.h"
 #include "analyzer/detect/partition.h"
+#include "analyzer/detect/strong_lanes.h"
 #include "analyzer/detect/suspects.h"
 #include "analyzer/order/causality.h"
 
@@ -47,8 +48,10 @@ class Filter {
     order::Stamp now = 0;
   };
   void weak(const Warp& access);
-  // Lanes of weak accesses to global memory that come soon, to `bytes` bytes each; 0: nothing is to be done.
+  // Lanes of weak accesses to global memory that come soon, to `bytes` bytes each; 0: nothing is to be done. Those of
+  // strong ones have numbers of their own.
   struct Ahead {
+    bool strong = false;
     std::uint32_t first = 0, count = 0; // the first one's number; 32 at most
     std::uint32_t bytes = 0;
     std::uint32_t left = 0; // which of them need the next step
@@ -59,7 +62,7 @@ class Filter {
   static constexpr std::uint32_t remembered = 256;
   void bring(Ahead& lanes, const std::uint64_t* addresses, unsigned step);
   // Before other lanes have the numbers.
-  void forget_brought() { brought_.kind.fill(Brought::unknown); }
+  void forget_brought(bool strong) { brought_[strong].kind.fill(Brought::unknown); }
 
   struct Strong {
     std::uint64_t memory = 0;
@@ -74,32 +77,10 @@ class Filter {
   bool strong(const Strong& access);
   // The same of lanes of a warp, one after another, to one location in shared memory. access: of lane 0.
   void strong(Strong access, std::uint32_t lanes);
-  // Where the entries of strong accesses of a warp's lanes lie, as bring_strong() found: until something moves.
-  struct StrongPlaces {
-    std::array<Entry*, 32> entry;
-    std::uint32_t known = 0; // whose `entry` is set
-    std::uint64_t moves = 0;
-  };
-  // Brings nearer what strong accesses to global memory by the lanes of `mask` will look at.
-  template <typename Lanes>
-  void bring_strong(std::uint32_t mask, const Lanes& lanes, StrongPlaces& places);
   // The same as strong() of lanes of a warp, one after another, each with an address in global memory that lies in
-  // active parts. access: of which the address and the thread's lane are set here. Returns which are unordered.
-  template <typename Lanes>
-  std::uint32_t strong(Strong access, std::uint32_t mask, const Lanes& lanes, const StrongPlaces& places) {
-    std::uint32_t unordered = 0;
-    const order::ThreadKey lane0 = access.thread;
-    Actor* const actor = mask ? &this->actor(lane0, access.now) : nullptr;
-    if (actor) epochs_.look_around(*actor);
-    for (; mask; mask &= mask - 1) {
-      const unsigned i = unsigned(std::countr_zero(mask));
-      access.address = lanes[i].address;
-      access.thread.bits = lane0.bits + lanes[i].lane;
-      Entry* const entry = (places.known >> i & 1) && places.moves == words_.moves() ? places.entry[i] : nullptr;
-      unordered |= std::uint32_t(strong(access, *actor, entry)) << i;
-    }
-    return unordered;
-  }
+  // active parts. access: of which the address and the thread's lane are set here. view: of whose own lanes those of
+  // `wanted` are looked at. Returns which are unordered.
+  std::uint32_t strong(Strong access, std::uint32_t wanted, const StrongView& view);
 
   // One side of asynchronous copies that lanes of a warp issue together, each of `bytes` bytes at its address;
   // `async_proxy`: of cp.async.bulk.
@@ -294,7 +275,7 @@ class Filter {
   Epochs epochs_;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<std::uint64_t>>>
       shared_pages_; // operation → `memory` → page numbers
-  Brought brought_;
+  std::array<Brought, 2> brought_; // of weak and of strong accesses
   Soon soon_;
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
@@ -304,34 +285,6 @@ class Filter {
   // Of a range of fewer pages each is looked at.
   static constexpr std::uint64_t least_run = 8;
 };
-
-template <typename Lanes>
-inline void Filter::bring_strong(std::uint32_t mask, const Lanes& lanes, StrongPlaces& places) {
-  std::array<EntryArrays::Name, 32> array;
-  SparseCells::Glance words(words_);
-  auto step = [&](std::uint32_t of, auto&& bring) {
-    std::uint32_t further = 0;
-    for (; of; of &= of - 1) {
-      const unsigned i = unsigned(std::countr_zero(of));
-      const std::uint64_t address = lanes[i].address;
-      array[i].size = SparseCells::no_array;
-      further |= std::uint32_t(bring(address, array[i])) << i;
-      if (array[i].size == SparseCells::no_array) continue;
-      __builtin_prefetch(words_.first_in(array[i], address), 1);
-      places.known |= 1u << i;
-    }
-    return further;
-  };
-  std::uint32_t next = step(mask, [&](std::uint64_t at, EntryArrays::Name& to) { return words.prefetch(at, to); });
-  next = step(next, [&](std::uint64_t at, EntryArrays::Name& to) { return words.prefetch_entry(at, to); });
-  step(next, [&](std::uint64_t at, EntryArrays::Name& to) { return words.prefetch_array(at, to), false; });
-  places.moves = words_.moves();
-  for (std::uint32_t rest = places.known; rest; rest &= rest - 1) {
-    const unsigned i = unsigned(std::countr_zero(rest));
-    places.entry[i] = words_.in(array[i], lanes[i].address);
-    if (places.entry[i]) epochs_.bring(places.entry[i]->segment & ~SparseCells::both_bits);
-  }
-}
 
 // Calls each(Spot) for the units of a range, each no larger than what the range divides into.
 template <typename Each>

@@ -21,7 +21,8 @@ inline Filter::Spot Filter::spot_of(const ShadowPage* at, std::uint64_t address,
 void Filter::bring(Ahead& lanes, const std::uint64_t* addresses, unsigned step) {
   const std::uint32_t all = std::uint32_t((std::uint64_t(1) << lanes.count) - 1);
   if (step == 0 && !lanes.bytes) {
-    each_lane(all, [&](std::uint32_t i) { brought_.kind[(lanes.first + i) % remembered] = Brought::unknown; });
+    Brought& brought = brought_[lanes.strong];
+    each_lane(all, [&](std::uint32_t i) { brought.kind[(lanes.first + i) % remembered] = Brought::unknown; });
   } else {
     lanes.left = step == 0   ? bring_step<0>(lanes, all, addresses)
                  : step == 1 ? bring_step<1>(lanes, lanes.left, addresses)
@@ -32,14 +33,15 @@ void Filter::bring(Ahead& lanes, const std::uint64_t* addresses, unsigned step) 
 template <unsigned step>
 inline std::uint32_t Filter::bring_step(const Ahead& lanes, std::uint32_t of, const std::uint64_t* addresses) {
   if (!of) return 0;
-  SparseCells& cells = sparse_of(lanes.bytes);
+  SparseCells& cells = lanes.strong ? words_ : sparse_of(lanes.bytes);
+  Brought& brought = brought_[lanes.strong];
   const std::uint32_t bytes = lanes.bytes;
   const bool any_pages = pages_.count() != 0, one_unit = bytes == 1u << cells.unit_log2(), of_words = &cells == &words_;
   const auto in_array = std::uint8_t(Brought::in_array | (of_words ? Brought::in_words : 0)),
              in_sheet = std::uint8_t(Brought::in_sheet | (of_words ? Brought::in_words : 0));
-  if (brought_.moves[of_words] != cells.moves()) {
-    brought_.moves[of_words] = cells.moves();
-    forget_brought();
+  if (brought.moves[of_words] != cells.moves()) {
+    brought.moves[of_words] = cells.moves();
+    forget_brought(lanes.strong);
   }
   SparseCells::Glance glance(cells);
   std::uint32_t left = 0;
@@ -48,7 +50,7 @@ inline std::uint32_t Filter::bring_step(const Ahead& lanes, std::uint32_t of, co
     const std::uint64_t address = addresses[lanes.first + i];
     EntryArrays::Name array{0, SparseCells::no_array};
     if constexpr (step == 0) {
-      brought_.kind[number] = Brought::unknown;
+      brought.kind[number] = Brought::unknown;
       if (any_pages) pages_.prefetch({0, address / page_bytes});
       if (glance.prefetch(address, array) || any_pages) left |= of & -of;
     } else if constexpr (step == 1) {
@@ -63,13 +65,13 @@ inline std::uint32_t Filter::bring_step(const Ahead& lanes, std::uint32_t of, co
       Entry* const entry = cells.place_in(array, address);
       soon_.add(entry);
       if (!usual) continue;
-      brought_.place[number].in_sheet = entry;
-      brought_.kind[number] = in_sheet;
+      brought.place[number].in_sheet = entry;
+      brought.kind[number] = in_sheet;
     } else {
       soon_.add(cells.first_in(array, address));
       if (!usual) continue;
-      brought_.place[number].array = array;
-      brought_.kind[number] = in_array;
+      brought.place[number].array = array;
+      brought.kind[number] = in_array;
     }
   }
   return left;
@@ -116,7 +118,8 @@ void Filter::scattered(const Warp& access, Actor& actor, const std::uint64_t* ad
   const bool places = alone && access.brought;
   const std::uint32_t first = access.brought.value_or(0);
   const std::uint8_t table = of_words ? Brought::in_words : 0;
-  const auto in_place = [&] { return places && brought_.moves[of_words] == cells.moves(); };
+  const Brought& brought = brought_[false];
+  const auto in_place = [&] { return places && brought.moves[of_words] == cells.moves(); };
   // What the epochs of lanes that come soon are is brought nearer, too, whichever access they are of.
   constexpr std::uint32_t soon = 16;
   std::uint32_t rest = access.mask;
@@ -126,9 +129,9 @@ void Filter::scattered(const Warp& access, Actor& actor, const std::uint64_t* ad
     soon_.bring_one();
     if (in_place()) {
       const std::uint32_t number = (first + i) % remembered, next = (first + i + soon) % remembered;
-      if (brought_.kind[next] == (Brought::in_sheet | table)) epochs_.bring(brought_.place[next].in_sheet->segment);
-      if (const std::uint8_t kind = brought_.kind[number]; kind) {
-        const Brought::Place place = brought_.place[number];
+      if (brought.kind[next] == (Brought::in_sheet | table)) epochs_.bring(brought.place[next].in_sheet->segment);
+      if (const std::uint8_t kind = brought.kind[number]; kind) {
+        const Brought::Place place = brought.place[number];
         Entry* const entry =
             kind & Brought::in_sheet ? cells.in_or_new(place.in_sheet) : cells.in_or_new(place.array, address);
         if (entry && !entry->segment) {

@@ -81,6 +81,12 @@ bool Filter::strong(const Strong& access) {
 bool Filter::strong(const Strong& access, Actor& actor, Entry* known) {
   const unsigned lane = access.thread.thread() & 31;
   bool unordered = false;
+  // Where nothing but entries of words is known, the usual ones tell all.
+  if (known && access.covering && access.bytes == 4 && known->segment & SparseCells::callers && !pages_.count() &&
+      runs_.empty() && bytes_.empty()) {
+    if (strong_alone(SparseCells::found_in_array(known), access, actor, unordered)) return unordered && !access.plain;
+    known = nullptr;
+  }
   if (strong_sparse(access, actor, known, unordered)) return unordered && !access.plain;
   each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {
     if (!access.covering) return touch(spot, access.memory, actor, lane, one_lane, access.write, false);
@@ -90,6 +96,35 @@ bool Filter::strong(const Strong& access, Actor& actor, Entry* known) {
     if (!join_strong(access, actor, weak, pages_.strong_of(group)[spot.unit], unordered)) mark(spot, access.memory);
   });
   return unordered && !access.plain;
+}
+
+std::uint32_t Filter::strong(Strong access, std::uint32_t wanted, const StrongView& view) {
+  if (!wanted) return 0;
+  const ThreadKey lane0 = access.thread;
+  Actor& actor = this->actor(lane0, access.now);
+  epochs_.look_around(actor);
+  const Brought& brought = brought_[true];
+  // What the epochs of lanes that come soon are is brought nearer, too, whichever access they are of.
+  constexpr std::uint32_t soon = 16;
+  std::uint32_t unordered = 0;
+  view.each_own([&, number = view.first().value_or(0)](std::uint64_t address, unsigned lane) mutable {
+    const std::uint32_t at = number++;
+    soon_.bring_one();
+    Entry* known = nullptr;
+    if (view.first() && brought.moves[1] == words_.moves()) {
+      const std::uint32_t next = (at + soon) % remembered;
+      if (brought.kind[next] & Brought::in_sheet)
+        epochs_.bring(brought.place[next].in_sheet->segment & ~SparseCells::both_bits);
+      const Brought::Place place = brought.place[at % remembered];
+      const std::uint8_t kind = brought.kind[at % remembered];
+      if (kind) known = kind & Brought::in_sheet ? place.in_sheet : words_.in(place.array, address);
+    }
+    if (!(wanted >> lane & 1)) return;
+    access.address = address;
+    access.thread.bits = lane0.bits + lane;
+    unordered |= std::uint32_t(strong(access, actor, known)) << lane;
+  });
+  return unordered;
 }
 
 void Filter::strong(Strong access, std::uint32_t lanes) {

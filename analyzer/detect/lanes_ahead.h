@@ -1,4 +1,4 @@
-// Goes ahead of who looks at the weak accesses of a batch, and has what their lanes will look at brought nearer.
+// Goes ahead of who looks at the accesses of a batch, and has what their lanes will look at brought nearer.
 //
 // By lane and not by access: of two workers each has about half the lanes of an access, and loops over 16 lanes or 17
 // cost as much again where a processor expects other numbers.
@@ -16,13 +16,15 @@
 
 namespace deadheat::detect {
 
-// width(access): bytes of a lane's access to global memory; 0: not to be brought nearer.
-template <typename Width>
+// Accesses: what there is of a batch. size(): how many accesses; lanes(i): how many of access i lie in the list, 0 if
+// none are to be brought nearer; bytes(i): of one's access to global memory, 0: it is left out; near(i): brings nearer
+// what another core may have filled, before anybody reads it.
+template <typename Accesses>
 class LanesAhead {
  public:
-  LanesAhead(Filter& filter, const std::vector<WeakAccess>& accesses, const LaneList& lanes, const Width& width)
-      : filter_(filter), accesses_(accesses), lanes_(lanes), width_(width) {
-    filter_.forget_brought();
+  LanesAhead(Filter& filter, const Accesses& accesses, const LaneList& lanes, bool strong)
+      : filter_(filter), accesses_(accesses), lanes_(lanes), strong_(strong) {
+    filter_.forget_brought(strong);
   }
   // Somebody is about to look at the lane of that number, and those behind it.
   [[gnu::always_inline]] void before(std::uint32_t lane) {
@@ -37,21 +39,21 @@ class LanesAhead {
 
  private:
   static constexpr std::uint32_t distance = 32; // lanes from one step to the next
-  static constexpr std::size_t accesses_ahead = 8; // which another core may have filled
+  static constexpr std::size_t accesses_ahead = 8;
   static constexpr unsigned groups = 4 * distance; // more than there can be at once
   Filter::Ahead& group(unsigned number) { return groups_[number % groups]; }
 
   // The next lanes, as many as have the same width. False: there are none.
   bool make() {
     Filter::Ahead& of = group(done_[0]);
-    of = {made_, 0, 0, 0};
+    of = {strong_, made_, 0, 0, 0};
     for (; next_ < accesses_.size() && of.count < distance; ++next_, used_ = 0) {
-      const WeakAccess& access = accesses_[next_];
-      if (next_ + accesses_ahead < accesses_.size()) __builtin_prefetch(&accesses_[next_ + accesses_ahead]);
-      if (access.affine || !access.mask) continue;
-      const std::uint32_t width = width_(access), left = std::uint32_t(std::popcount(access.mask)) - used_;
-      if (of.count && width != of.bytes) break;
-      of.bytes = width;
+      if (next_ + accesses_ahead < accesses_.size()) accesses_.near(next_ + accesses_ahead);
+      const std::uint32_t lanes = accesses_.lanes(next_);
+      if (!lanes) continue;
+      const std::uint32_t bytes = accesses_.bytes(next_), left = lanes - used_;
+      if (of.count && bytes != of.bytes) break;
+      of.bytes = bytes;
       if (of.count + left > distance) {
         used_ += distance - of.count;
         of.count = distance;
@@ -70,9 +72,9 @@ class LanesAhead {
   }
 
   Filter& filter_;
-  const std::vector<WeakAccess>& accesses_;
+  const Accesses& accesses_;
   const LaneList& lanes_;
-  const Width& width_;
+  const bool strong_;
   std::size_t next_ = 0; // access
   std::uint32_t used_ = 0; // of its lanes
   std::uint32_t made_ = 0; // lanes that are in groups

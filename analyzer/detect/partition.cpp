@@ -26,6 +26,30 @@ constexpr std::array<Order, 16> packed_orders = [] {
   return orders;
 }();
 
+// AVX-512, as far as it is used here.
+#define DEADHEAT_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
+
+[[gnu::target(DEADHEAT_AVX512)]] std::uint32_t pack_by_eight(const std::uint64_t* addresses, std::uint32_t mask,
+                                                             std::uint64_t* to) {
+  std::uint64_t* at = to;
+  for (unsigned lane = 0; lane < 32; lane += 8, mask >>= 8) {
+    const __m512i eight = _mm512_loadu_si512(addresses + lane);
+    _mm512_storeu_si512(at, _mm512_maskz_compress_epi64(__mmask8(mask), eight));
+    at += std::popcount(mask & 0xFF);
+  }
+  return std::uint32_t(at - to);
+}
+
+// Without a branch for each: who is in the mask is as good as random.
+std::uint32_t pack_one_by_one(const std::uint64_t* addresses, std::uint32_t mask, std::uint64_t* to) {
+  std::uint32_t count = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    to[count] = addresses[lane];
+    count += mask >> lane & 1;
+  }
+  return count;
+}
+
 [[gnu::target("avx2")]] std::uint32_t pack_by_four(const std::uint64_t* addresses, std::uint32_t mask,
                                                    std::uint64_t* to) {
   std::uint64_t* at = to;
@@ -38,60 +62,103 @@ constexpr std::array<Order, 16> packed_orders = [] {
   return std::uint32_t(at - to);
 }
 
-} // namespace
-
-// Without a branch for each: who is in the mask is as good as random.
-std::uint32_t pack_one_by_one(const std::uint64_t* addresses, std::uint32_t mask, std::uint64_t* to) {
-  std::uint32_t count = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    to[count] = addresses[lane];
-    count += mask >> lane & 1;
-  }
-  return count;
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+constexpr int page_log2 = std::countr_zero(page_bytes);
+
+LaneParts parts_one_by_one(const std::uint64_t* addresses, std::uint32_t bytes) {
+  LaneParts of;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const std::uint64_t address = addresses[lane];
+    of.begin[lane] = std::uint8_t(partition_of(0, address / page_bytes));
+    of.beyond |= std::uint32_t(address % page_bytes + bytes > page_bytes) << lane;
+    of.limited &= address < address_limit;
+  }
+  return of;
+}
+
+[[gnu::target("avx2")]] LaneParts parts_by_eight(const std::uint64_t* addresses, std::uint32_t bytes) {
+  const __m256i multiplier = _mm256_set1_epi32(int(part_multiplier)), offset = _mm256_set1_epi32(int(page_bytes - 1)),
+                last = _mm256_set1_epi32(int(std::uint32_t(page_bytes) - bytes));
+  __m256i part[4], beyond[4], high_bits = _mm256_setzero_si256();
+  for (unsigned i = 0; i < 4; ++i) { // lanes 0, 1, 4, 5 of each eight; 2, 3, 6, 7
+    const __m256 a = _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(addresses + 8 * i))),
+                 b = _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(addresses + 8 * i + 4)));
+    const __m256i low = _mm256_castps_si256(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0))),
+                  high = _mm256_castps_si256(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
+    high_bits = _mm256_or_si256(high_bits, high);
+    beyond[i] = _mm256_cmpgt_epi32(_mm256_and_si256(low, offset), last);
+    const __m256i number =
+        _mm256_xor_si256(_mm256_or_si256(_mm256_srli_epi32(low, page_log2), _mm256_slli_epi32(high, 32 - page_log2)),
+                         _mm256_srli_epi32(high, page_log2));
+    part[i] = _mm256_srli_epi32(_mm256_mullo_epi32(number, multiplier), 24);
+  }
+  // Four bytes of each come to lie in either half; these go side by side, and their bytes into the lanes' order.
+  const __m256i halves = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7),
+                lanes = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, //
+                                         0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+  LaneParts of;
+  const __m256i parts = _mm256_packus_epi16(_mm256_packs_epi32(part[0], part[1]), _mm256_packs_epi32(part[2], part[3]));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(of.begin.data()),
+                      _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(parts, halves), lanes));
+  const __m256i ends =
+      _mm256_packs_epi16(_mm256_packs_epi32(beyond[0], beyond[1]), _mm256_packs_epi32(beyond[2], beyond[3]));
+  of.beyond =
+      std::uint32_t(_mm256_movemask_epi8(_mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(ends, halves), lanes)));
+  of.limited = _mm256_testz_si256(high_bits, _mm256_set1_epi32(int(~std::uint32_t((address_limit >> 32) - 1))));
+  return of;
+}
+
+[[gnu::target(DEADHEAT_AVX512)]] LaneParts parts_by_eight_words(const std::uint64_t* addresses, std::uint32_t bytes) {
+  constexpr __mmask8 all = 0xFF; // named, since GCC 12 warns of the intrinsics that do without
+  const __m512i multiplier = _mm512_set1_epi64(part_multiplier), offset = _mm512_set1_epi64(page_bytes - 1),
+                last = _mm512_set1_epi64(static_cast<long long>(page_bytes - bytes));
+  LaneParts of;
+  __m512i bits = _mm512_setzero_si512();
+  for (unsigned lane = 0; lane < 32; lane += 8) {
+    const __m512i eight = _mm512_loadu_si512(addresses + lane), number = _mm512_maskz_srli_epi64(all, eight, page_log2),
+                  mixed = _mm512_xor_si512(number, _mm512_maskz_srli_epi64(all, number, 32)),
+                  product = _mm512_maskz_mul_epu32(all, mixed, multiplier);
+    bits = _mm512_or_si512(bits, eight);
+    of.beyond |= std::uint32_t(_mm512_cmpgt_epi64_mask(_mm512_and_si512(eight, offset), last)) << lane;
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(of.begin.data() + lane),
+                     _mm512_maskz_cvtepi64_epi8(all, _mm512_maskz_srli_epi64(all, product, 24)));
+  }
+  of.limited = !_mm512_test_epi64_mask(bits, _mm512_set1_epi64(static_cast<long long>(~(address_limit - 1))));
+  return of;
+}
+
+} // namespace
+
 std::uint32_t pack_lanes(const std::uint64_t* addresses, std::uint32_t mask, std::uint64_t* to) {
-  static const auto pack = __builtin_cpu_supports("avx2") ? pack_by_four : pack_one_by_one;
+  static const auto pack = pack_versions().front();
   if (mask != ~0u) return pack(addresses, mask, to);
   std::memcpy(to, addresses, 32 * sizeof *to);
   return 32;
 }
 
 LaneParts lane_parts(const std::uint64_t* addresses, std::uint32_t bytes) {
-  constexpr int page_log2 = std::countr_zero(page_bytes);
-  const auto all = [](std::uint32_t value) { return _mm_set1_epi32(int(value)); };
-  const __m128i multiplier = all(part_multiplier), offset = all(page_bytes - 1),
-                last = all(std::uint32_t(page_bytes) - bytes);
-  __m128i part[8], beyond[8], high_bits = _mm_setzero_si128();
-  for (unsigned i = 0; i < 8; ++i) {
-    // One by one: they were stored so just before, and a load of two would wait until all stores are done.
-    const auto two = [&](unsigned lane) {
-      return _mm_castsi128_ps(
-          _mm_set_epi64x(static_cast<long long>(addresses[lane + 1]), static_cast<long long>(addresses[lane])));
-    };
-    const __m128 a = two(4 * i), b = two(4 * i + 2);
-    const __m128i low = _mm_castps_si128(_mm_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0))),
-                  high = _mm_castps_si128(_mm_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
-    high_bits = _mm_or_si128(high_bits, high);
-    beyond[i] = _mm_cmpgt_epi32(_mm_and_si128(low, offset), last);
-    const __m128i number =
-        _mm_xor_si128(_mm_or_si128(_mm_srli_epi32(low, page_log2), _mm_slli_epi32(high, 32 - page_log2)),
-                      _mm_srli_epi32(high, page_log2));
-    part[i] = _mm_srli_epi32(_mm_mullo_epi32(number, multiplier), 24);
-  }
-  LaneParts of;
-  for (unsigned half = 0; half < 2; ++half) {
-    const auto bytes_of = [&](const __m128i* of_four) {
-      const __m128i* const at = of_four + 4 * half;
-      return std::pair(_mm_packs_epi32(at[0], at[1]), _mm_packs_epi32(at[2], at[3]));
-    };
-    const auto [part_low, part_high] = bytes_of(part);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(of.begin.data() + 16 * half), _mm_packus_epi16(part_low, part_high));
-    const auto [beyond_low, beyond_high] = bytes_of(beyond);
-    of.beyond |= std::uint32_t(_mm_movemask_epi8(_mm_packs_epi16(beyond_low, beyond_high))) << 16 * half;
-  }
-  of.limited = _mm_testz_si128(high_bits, all(~std::uint32_t((address_limit >> 32) - 1)));
-  return of;
+  static const auto parts = lane_parts_versions().front();
+  return parts(addresses, bytes);
+}
+
+// What this processor has of those that need more than all have, and the one that needs nothing.
+std::vector<PackLanes*> pack_versions() {
+  std::vector<PackLanes*> all{pack_one_by_one};
+  if (__builtin_cpu_supports("avx2")) all.insert(all.begin(), pack_by_four);
+  if (has_avx512()) all.insert(all.begin(), pack_by_eight);
+  return all;
+}
+std::vector<FindLaneParts*> lane_parts_versions() {
+  std::vector<FindLaneParts*> all{parts_one_by_one};
+  if (__builtin_cpu_supports("avx2")) all.insert(all.begin(), parts_by_eight);
+  if (has_avx512()) all.insert(all.begin(), parts_by_eight_words);
+  return all;
 }
 
 } // namespace deadheat::detect
+
+#undef DEADHEAT_AVX512

@@ -12,6 +12,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <vector>
 
 #include "analyzer/detect/suspects.h"
 
@@ -37,17 +38,22 @@ inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
   return unsigned(std::uint32_t(page_number ^ page_number >> 32) * part_multiplier >> 24);
 }
 
-// The same of what 32 lanes touch in global memory, `bytes` each at most, four at once.
+// The same of what 32 lanes touch in global memory, `bytes` each at most, several at once.
 struct LaneParts {
   std::array<std::uint8_t, 32> begin; // the part in which each begins
   std::uint32_t beyond = 0; // lanes that may touch the next page, too
   bool limited = true; // all addresses lie below address_limit
 };
-LaneParts lane_parts(const std::uint64_t* addresses, std::uint32_t bytes);
+using FindLaneParts = LaneParts(const std::uint64_t* addresses, std::uint32_t bytes);
+FindLaneParts lane_parts;
 
 // Writes the addresses of the lanes of `mask` one behind the other, and perhaps others behind them; `to` has room
 // for 32. Returns how many they are.
-std::uint32_t pack_lanes(const std::uint64_t* addresses, std::uint32_t mask, std::uint64_t* to);
-std::uint32_t pack_one_by_one(const std::uint64_t* addresses, std::uint32_t mask, std::uint64_t* to); // without AVX2
+using PackLanes = std::uint32_t(const std::uint64_t* addresses, std::uint32_t mask, std::uint64_t* to);
+PackLanes pack_lanes;
+
+// How these two may be done on this processor, the best first.
+std::vector<FindLaneParts*> lane_parts_versions();
+std::vector<PackLanes*> pack_versions();
 
 } // namespace deadheat::detect

@@ -15,10 +15,11 @@ void Detector::comes_to(const trace::Warp& warp, std::uint32_t mask, std::uint32
     refills_.next({key_of(operation, warp, 0), mask, module, site, memory, address});
 }
 
-void Detector::note_heard(const StrongAccesses& all, std::uint32_t of_worker, const StrongLane* lanes,
-                          OperationIndex operation, std::uint32_t bytes) {
-  each_lane(of_worker, [&](unsigned i) {
-    const std::uint64_t at = lanes[i].address;
+void Detector::note_heard(const StrongView& view, std::uint32_t of_worker, OperationIndex operation,
+                          std::uint32_t bytes) {
+  const StrongAccesses& all = view.all();
+  each_lane(of_worker, [&](unsigned lane) {
+    const std::uint64_t at = view.address(lane);
     if (all.space == Space::global) return heard_.add(0, at, bytes);
     if (const std::uint64_t memory = shared_memory(operation, all.warp.block, at >> cluster_shift))
       heard_.add(memory, at & cluster_offset_mask, bytes);
@@ -26,8 +27,8 @@ void Detector::note_heard(const StrongAccesses& all, std::uint32_t of_worker, co
 }
 
 // One lane after another. The elements of a vector count as one access.
-void Detector::hand_over(const StrongAccesses& all, OperationIndex operation, PlaceId place, const StrongLane* lanes,
-                         const StrongValues* values) {
+void Detector::hand_over(const StrongView& view, OperationIndex operation, PlaceId place) {
+  const StrongAccesses& all = view.all();
   const Site& site = *sides_.place(place).site;
   const ptx::FlaggedRead* flagged = nullptr;
   if (const auto of = flagged_.find(all.module); of != flagged_.end() && site.access == AccessKind::read) {
@@ -45,21 +46,26 @@ void Detector::hand_over(const StrongAccesses& all, OperationIndex operation, Pl
   const bool fills = site.access == AccessKind::write && plain_strong(access);
   const order::Stamp begin = now_;
   std::uint32_t marked = 0;
-  for (unsigned i = 0; i < all.count; ++i) {
-    const StrongLane& lane = lanes[i];
+  std::array<StrongView::Lane, 32> lanes;
+  const unsigned count = view.lanes(lanes);
+  for (unsigned i = 0; i < count; ++i) {
+    const StrongView::Lane& lane = lanes[i];
     now_ = begin + i;
-    const std::optional<order::Location> at = strong_lane(all, operation, lane, values[i], of_warp);
+    const std::optional<order::Location> at = strong_lane(all, operation, lane, of_warp);
     if (!at) continue;
     const std::uint64_t memory = at->block, address = at->address;
     comes_to(all.warp, 1u << lane.lane, all.module, all.site, memory, address);
     if (hears || !known_heard_ || known_heard_->has(memory, address, access.record_bytes))
-      each_element(site, {memory, address}, values[i].read, values[i].written, strong,
+      each_element(site, {memory, address}, lane.values.read, lane.values.written, strong,
                    [&](unsigned) { causality_.strong_access(strong, now_); });
     if (!flagged && !fills) continue;
     access.address = address;
-    const Refills::Vector vector{
-        memory,           access, strong_count(site), fills ? values[i].written : values[i].read, strong.order_first,
-        strong.order_last};
+    const Refills::Vector vector{memory,
+                                 access,
+                                 strong_count(site),
+                                 fills ? lane.values.written : lane.values.read,
+                                 strong.order_first,
+                                 strong.order_last};
     if (fills) {
       refills_.write(vector);
       continue;

@@ -97,17 +97,11 @@ void Sides::find_loops(const std::vector<PlaceId>& places) {
   }
 }
 
-const Sides::Places* Sides::places_of(std::uint32_t module) const {
-  if (recent_module_.first == module && recent_module_.second) return recent_module_.second;
+const Sides::Places* Sides::find_places(std::uint32_t module) const {
   const auto found = by_module_.find(module);
   if (found == by_module_.end()) return nullptr;
   recent_module_ = {module, &found->second};
   return recent_module_.second;
-}
-
-PlaceId Sides::site(std::uint32_t module, std::uint32_t site) const {
-  const Places* of = places_of(module);
-  return of && site < of->own.size() ? of->own[site] : 0;
 }
 
 PlaceId Sides::async_write(std::uint32_t module, std::uint32_t site) const {

@@ -47,7 +47,10 @@ class Sides {
   void module(const trace::Module& module);
   // Places of a module's site: itself; an async copy also has the place of its write.
   // Returns 0 when the module or site is unknown.
-  PlaceId site(std::uint32_t module, std::uint32_t site) const;
+  PlaceId site(std::uint32_t module, std::uint32_t site) const {
+    const Places* const of = places_of(module);
+    return of && site < of->own.size() ? of->own[site] : 0;
+  }
   PlaceId async_write(std::uint32_t module, std::uint32_t site) const;
   PlaceId operation(const std::string& api, AccessKind kind, std::uint32_t stream,
                     std::optional<std::uint32_t> word = {});
@@ -64,7 +67,10 @@ class Sides {
   struct Places { // of a module's sites
     std::vector<PlaceId> own, async_writes; // 0: it writes nothing asynchronously
   };
-  const Places* places_of(std::uint32_t module) const;
+  const Places* places_of(std::uint32_t module) const {
+    return recent_module_.first == module && recent_module_.second ? recent_module_.second : find_places(module);
+  }
+  const Places* find_places(std::uint32_t module) const;
   std::map<std::uint32_t, Places> by_module_; // node-based, too
   mutable std::pair<std::uint32_t, const Places*> recent_module_{0, nullptr};
   std::map<std::tuple<std::string, AccessKind, std::uint32_t, std::optional<std::uint32_t>>, PlaceId> by_operation_;

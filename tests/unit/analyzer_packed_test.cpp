@@ -105,16 +105,18 @@ TEST(Partitions, OfManyAddressesAreThoseOfEach) {
     const std::uint64_t bits = 30 + random.below(35); // of the largest
     for (std::uint64_t& address : addresses) address = random.number(64) >> (64 - bits);
     if (random.below(2)) addresses[random.below(32)] |= detect::page_bytes - random.below(66);
-    const detect::LaneParts parts = detect::lane_parts(addresses.data(), bytes);
-    bool limited = true;
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      const std::uint64_t page = addresses[lane] / detect::page_bytes;
-      ASSERT_EQ(parts.begin[lane], detect::partition_of(0, page)) << std::hex << addresses[lane];
-      ASSERT_EQ(parts.beyond >> lane & 1, addresses[lane] % detect::page_bytes + bytes > detect::page_bytes)
-          << std::hex << addresses[lane] << ' ' << bytes;
-      limited = limited && addresses[lane] < detect::address_limit;
+    for (detect::FindLaneParts* const find : detect::lane_parts_versions()) {
+      const detect::LaneParts parts = find(addresses.data(), bytes);
+      bool limited = true;
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        const std::uint64_t page = addresses[lane] / detect::page_bytes;
+        ASSERT_EQ(parts.begin[lane], detect::partition_of(0, page)) << std::hex << addresses[lane];
+        ASSERT_EQ(parts.beyond >> lane & 1, addresses[lane] % detect::page_bytes + bytes > detect::page_bytes)
+            << std::hex << addresses[lane] << ' ' << bytes;
+        limited = limited && addresses[lane] < detect::address_limit;
+      }
+      ASSERT_EQ(parts.limited, limited);
     }
-    ASSERT_EQ(parts.limited, limited);
   }
 }
 
@@ -126,7 +128,9 @@ TEST(Partitions, LanesOfAMaskComeOneBehindTheOther) {
     const std::uint32_t mask = random.below(8) ? std::uint32_t(random.number(32)) : ~0u;
     std::vector<std::uint64_t> expected;
     each_lane(mask, [&](unsigned lane) { expected.push_back(addresses[lane]); });
-    for (const auto pack : {detect::pack_lanes, detect::pack_one_by_one}) {
+    std::vector<detect::PackLanes*> versions = detect::pack_versions();
+    versions.push_back(detect::pack_lanes);
+    for (detect::PackLanes* const pack : versions) {
       std::array<std::uint64_t, 33> packed;
       packed[32] = 7;
       const std::uint32_t count = pack(addresses.data(), mask, packed.data());
