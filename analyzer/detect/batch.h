@@ -118,7 +118,10 @@ class Batcher final : public trace::RecordVisitor {
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
   void weak_to(unsigned worker, const WeakAccess& weak) {
-    batch_->weak[worker].push_back(weak);
+    std::vector<WeakAccess>& list = batch_->weak[worker];
+    list.push_back(weak);
+    constexpr std::size_t ahead = 8; // accesses
+    fetch_for_writing(list.data() + list.size() + ahead);
     batch_->filled += sizeof weak;
   }
   void lanes_to(unsigned worker, WeakAccess& weak, const std::uint64_t* addresses, std::uint32_t mask);

@@ -28,13 +28,7 @@ class LanesAhead {
   }
   // Somebody is about to look at the lane of that number, and those behind it.
   [[gnu::always_inline]] void before(std::uint32_t lane) {
-    while (made_ < lane + Filter::steps * distance && make()) {
-    }
-    for (unsigned step = 1; step < Filter::steps; ++step) {
-      for (unsigned& at = done_[step]; at != done_[0] && group(at).first < lane + (Filter::steps - step) * distance;
-           ++at)
-        filter_.bring(group(at), lanes_.data(), step);
-    }
+    if (lane >= ready_) go_on(lane);
   }
 
  private:
@@ -43,6 +37,16 @@ class LanesAhead {
   static constexpr unsigned groups = 4 * distance; // more than there can be at once
   Filter::Ahead& group(unsigned number) { return groups_[number % groups]; }
 
+  void go_on(std::uint32_t lane) {
+    ready_ = lane + distance;
+    while (made_ < ready_ + (Filter::steps - 1) * distance && make()) {
+    }
+    for (unsigned step = 1; step < Filter::steps; ++step) {
+      const std::uint32_t end = ready_ + (Filter::steps - 1 - step) * distance;
+      for (unsigned& at = done_[step]; at != done_[0] && group(at).first < end; ++at)
+        filter_.bring(group(at), lanes_.data(), step);
+    }
+  }
   // The next lanes, as many as have the same width. False: there are none.
   bool make() {
     Filter::Ahead& of = group(done_[0]);
@@ -78,6 +82,7 @@ class LanesAhead {
   std::size_t next_ = 0; // access
   std::uint32_t used_ = 0; // of its lanes
   std::uint32_t made_ = 0; // lanes that are in groups
+  std::uint32_t ready_ = 0; // all up to here may be looked at, if those before have been
   std::array<Filter::Ahead, groups> groups_;
   std::array<unsigned, Filter::steps> done_{}; // groups, of each step
 };

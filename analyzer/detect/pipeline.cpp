@@ -21,7 +21,8 @@ class Run {
         done_(done),
         total_(source.chunks()),
         most_begun_(8 * workers.size()),
-        at_(workers.size()) {}
+        at_(workers.size()),
+        spare_(workers.size()) {}
 
   void work(std::size_t worker) {
     std::unique_lock lock(mutex_);
@@ -33,6 +34,7 @@ class Run {
  private:
   struct Piece {
     std::shared_ptr<Batch> batch;
+    std::size_t filler = 0; // worker
     std::size_t left = 0; // workers that have not looked at it
   };
   struct Chunk {
@@ -79,7 +81,7 @@ class Run {
     if (spare_bytes_ + bytes <= most_spare) {
       spare_bytes_ += bytes;
       piece.batch->clear();
-      spare_.push_back(std::move(piece.batch));
+      spare_[piece.filler].push_back(std::move(piece.batch));
     }
     of.pieces.pop_front();
     ++of.gone;
@@ -96,11 +98,14 @@ class Run {
     changed_.notify_all();
   }
 
-  // A batch to fill, if possible with the memory of one that is done.
-  std::shared_ptr<Batch> spare() {
-    if (spare_.empty()) return std::make_shared<Batch>();
-    std::shared_ptr<Batch> batch = std::move(spare_.back());
-    spare_.pop_back();
+  // A batch to fill, if possible with the memory of one that is done: one that the same worker filled, of which its own
+  // part is still in its core's cache and in no other's.
+  std::shared_ptr<Batch> spare(std::size_t worker) {
+    auto* from = &spare_[worker];
+    for (auto other = spare_.begin(); from->empty() && other != spare_.end(); ++other) from = &*other;
+    if (from->empty()) return std::make_shared<Batch>();
+    std::shared_ptr<Batch> batch = std::move(from->back());
+    from->pop_back();
     spare_bytes_ -= batch->bytes();
     return batch;
   }
@@ -109,12 +114,12 @@ class Run {
     const std::size_t number = first_ + chunks_.size();
     if (number == total_ || chunks_.size() == most_begun_ || no_room(number)) return false;
     chunks_.emplace_back();
-    std::shared_ptr<Batch> batch = spare();
+    std::shared_ptr<Batch> batch = spare(worker);
     auto publish = [&](bool last) {
       lock.lock();
       batch->last = last;
       bytes_ += batch->bytes();
-      chunk(number).pieces.push_back({std::move(batch), workers_.size()}); // nobody can have passed it
+      chunk(number).pieces.push_back({std::move(batch), worker, workers_.size()}); // nobody can have passed it
       chunk(number).whole = last;
       changed_.notify_all();
     };
@@ -123,7 +128,7 @@ class Run {
       publish(false);
       while (look(worker, lock) || (no_room(number) && (changed_.wait(lock), true))) {
       }
-      batch = spare();
+      batch = spare(worker);
       lock.unlock();
       return *batch;
     });
@@ -150,7 +155,7 @@ class Run {
   std::size_t first_ = 0;
   std::vector<Place> at_; // by worker: what it is to see next
   std::uint64_t bytes_ = 0; // of batches that are ready
-  std::vector<std::shared_ptr<Batch>> spare_; // empty
+  std::vector<std::vector<std::shared_ptr<Batch>>> spare_; // empty; by who filled them
   std::uint64_t spare_bytes_ = 0;
 };
 
