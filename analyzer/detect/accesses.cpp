@@ -196,6 +196,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     all.module = access.module;
     all.site = access.site;
     all.mask = all.everybodys = access.mask;
+    all.page_left = 0;
     all.space = access.space;
     std::uint64_t by_rank[32];
     each_lane(access.mask, [&, to = by_rank](unsigned lane) mutable {
@@ -317,15 +318,13 @@ void Detector::strong(const StrongView& view) {
   // Whoever has the memory of such lanes looks at them; the others have nothing to learn from them.
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
-  std::uint32_t of_worker = view.own() | all.everybodys, everybodys = all.everybodys;
   const std::uint64_t home = in_shared ? std::uint64_t(all.warp.block) + 1 : 0;
+  std::uint32_t everybodys = in_shared || width > all.page_left ? all.everybodys : 0;
   each_lane(in_shared ? 0 : everybodys, [&](unsigned lane) { // whoever routed it did not know how wide it is
-    const std::uint64_t address = view.address(lane);
-    if (address % page_bytes + width > page_bytes) return;
-    everybodys &= ~(1u << lane);
-    if (!active_.test(partition_of(home, address / page_bytes))) of_worker &= ~(1u << lane);
+    if (view.address(lane) % page_bytes + width <= page_bytes) everybodys &= ~(1u << lane);
   });
-  if (!all_active_) {
+  std::uint32_t of_worker = view.own() | everybodys;
+  if (!all_active_ || !view.routed()) {
     each_lane(of_worker & ~everybodys, [&](unsigned lane) {
       if (!active_.test(partition_of(home, view.address(lane) / page_bytes))) of_worker &= ~(1u << lane);
     });

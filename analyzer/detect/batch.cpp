@@ -307,7 +307,7 @@ class Batcher::LaneOrder {
 
 void Batcher::strong(const trace::AccessView& view) {
   const LaneOrder order(view);
-  StrongAccesses& all = batch_->strong.emplace_back();
+  StrongAccesses all;
   all.warp = view.warp;
   all.module = view.module;
   all.site = view.site;
@@ -319,7 +319,7 @@ void Batcher::strong(const trace::AccessView& view) {
   put_values(view, order.lanes(), routing_.suspects && view.digest, all, batch_->strong_values);
   const auto to = [&](unsigned worker, std::uint32_t lanes) {
     LaneList& list = batch_->strong_lanes[worker];
-    batch_->strong_parts.push_back({lanes, list.count()});
+    append(batch_->strong_parts, {lanes, list.count()});
     if (lanes) order.add(view.address, lanes, list);
   };
   if (view.space == Space::shared) { // which block a rank of a cluster is, only the launch knows
@@ -328,13 +328,17 @@ void Batcher::strong(const trace::AccessView& view) {
     });
     const unsigned own = worker_of_block(view.warp.block);
     for (unsigned worker = 0; worker < routing_.workers; ++worker) to(worker, worker == own ? view.mask : 0);
-    return;
+  } else {
+    const LaneParts parts = lane_parts(view.address, most_lane_bytes);
+    all.everybodys = parts.beyond & view.mask;
+    each_lane(all.everybodys, [&](unsigned lane) {
+      all.page_left = std::min(all.page_left, std::uint32_t(page_bytes - view.address[lane] % page_bytes));
+    });
+    const Owners owners = owners_of(parts);
+    for (unsigned worker = 0; worker < routing_.workers; ++worker)
+      to(worker, routing_.workers == 1 ? view.mask : owners.lanes(worker) & view.mask);
   }
-  const LaneParts parts = lane_parts(view.address, most_lane_bytes);
-  all.everybodys = parts.beyond & view.mask;
-  if (routing_.workers == 1) return to(0, view.mask);
-  const Owners owners = owners_of(parts);
-  for (unsigned worker = 0; worker < routing_.workers; ++worker) to(worker, owners.lanes(worker) & view.mask);
+  append(batch_->strong, all);
 }
 
 std::uint8_t Batcher::owner(const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask, std::uint64_t bytes) {

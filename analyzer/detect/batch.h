@@ -117,16 +117,19 @@ class Batcher final : public trace::RecordVisitor {
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
-  void weak_to(unsigned worker, const WeakAccess& weak) {
-    std::vector<WeakAccess>& list = batch_->weak[worker];
-    list.push_back(weak);
-    constexpr std::size_t ahead = 8; // accesses
+  template <typename T>
+  static void append(std::vector<T>& list, const T& one) {
+    list.push_back(one);
+    constexpr std::size_t ahead = 512 / sizeof(T);
     fetch_for_writing(list.data() + list.size() + ahead);
+  }
+  void weak_to(unsigned worker, const WeakAccess& weak) {
+    append(batch_->weak[worker], weak);
     batch_->filled += sizeof weak;
   }
   void lanes_to(unsigned worker, WeakAccess& weak, const std::uint64_t* addresses, std::uint32_t mask);
   void common(Batch::Common entry, std::uint64_t bytes) {
-    batch_->common.push_back(entry);
+    append(batch_->common, entry);
     batch_->filled += sizeof entry + bytes;
   }
   void begin(Batch& batch);

@@ -28,6 +28,7 @@ struct StrongAccesses {
   // Lanes that may touch several parts of memory, or touch another block's of the cluster. Shared memory: their
   // addresses have the rank still.
   std::uint32_t everybodys = 0;
+  std::uint32_t page_left = 64; // global memory: from where any of these begins to its page's end, if not more; bytes
   std::uint32_t values = 0; // where they begin in the batch
   Space space = Space::global;
   bool in_order = true; // lower lanes reached the location first
@@ -81,10 +82,11 @@ struct Batch;
 class StrongView {
  public:
   StrongView(const Batch& batch, std::uint32_t number, unsigned worker);
-  // Of lanes whose values are not known, all of which the worker is to look at; addresses by rank.
+  // Of lanes whose values are not known, and which all workers have; addresses by rank.
   StrongView(const StrongAccesses& all, const std::uint64_t* addresses, const std::uint32_t* digests_by_lane);
 
   const StrongAccesses& all() const { return *all_; }
+  bool routed() const { return batch_; } // else own() is all lanes, whose memory may be another worker's
   std::uint32_t own() const { return own_; } // lanes whose memory begins in the worker's parts
   const std::uint64_t* addresses() const { return addresses_; } // theirs, by place
   std::optional<std::uint32_t> first() const { return first_; } // the number of the first one in its LaneList

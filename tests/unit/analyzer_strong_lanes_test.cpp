@@ -148,6 +148,7 @@ TEST(StrongLanes, WhoeverMayTouchMoreIsEverybodys) {
   view.strong = true;
   batcher.access(view);
   EXPECT_EQ(batch.strong[0].everybodys, 0b1100u);
+  EXPECT_EQ(batch.strong[0].page_left, 1u);
   access.space = view.space = Space::shared;
   access.address[1] |= 2ull << cluster_shift;
   batcher.access(view);
