@@ -92,6 +92,83 @@ TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
   EXPECT_GT(races, 200u);
 }
 
+// Eight bytes that only a damaged trace has at an odd place: half of them are in a page that another worker may have,
+// and touched there without order.
+TEST(Scale, StrongAccessesOverAPagesEndAreOfBothPages) {
+  std::vector<trace::Record> records = launch(
+      {{AccessKind::write, Space::global, 4}, {AccessKind::write, Space::global, 8, 1, Ordering::relaxed, Scope::gpu}},
+      2, 1, 1 << 20);
+  trace::Access access;
+  access.module = 1;
+  for (std::uint64_t page = 1; page <= 32; ++page) {
+    access.warp = {1, 0, 0};
+    access.site = 0;
+    access.mask = 1;
+    access.address[0] = memory + page * 4096;
+    records.push_back(access);
+    access.warp.block = 1;
+    access.site = 1;
+    access.mask = 0b11;
+    access.address[0] = memory + page * 4096 - 4;
+    access.address[1] = memory + page * 4096 + 2048; // nobody else's
+    records.push_back(access);
+  }
+  records.push_back(trace::OperationEnd{1});
+  const Chunks chunks(records, 7);
+  const std::string expected = found(chunks, 1);
+  EXPECT_NE(expected.find(" x32"), std::string::npos) << expected;
+  for (unsigned jobs : {2u, 3u, 7u}) EXPECT_EQ(found(chunks, jobs), expected) << jobs;
+}
+
+// A warp writes rows, and then adds to their words, each lane to its own; so does another block, behind no barrier: its
+// additions race with the writes, which are remembered elsewhere than the first additions.
+TEST(Scale, WhatWasAddedToRowsHidesNoWrite) {
+  std::vector<trace::Record> records = launch(
+      {{AccessKind::write, Space::global, 4}, {AccessKind::atomic, Space::global, 4, 1, Ordering::relaxed, Scope::gpu}},
+      2, 1, 1 << 20);
+  constexpr unsigned rows = 64;
+  trace::Access access;
+  access.module = 1;
+  access.mask = ~0u;
+  std::uint64_t ticket = 0;
+  for (const auto& [block, site] : {std::pair(0u, 0u), std::pair(0u, 1u), std::pair(1u, 1u)}) {
+    for (unsigned row = 0; row < rows; ++row) {
+      access.warp = {1, block, 0};
+      access.site = site;
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        access.address[lane] = memory + 128 * row + 4 * lane;
+        access.order_first[lane] = access.order_last[lane] = site ? ++ticket : 0;
+        access.value_written[lane] = site;
+        access.wrote[lane] = site != 0;
+      }
+      records.push_back(access);
+    }
+  }
+  records.push_back(trace::OperationEnd{1});
+  const Chunks chunks(records, 1000);
+  const std::string expected = found(chunks, 1);
+  EXPECT_NE(expected.find(" x" + std::to_string(32 * rows)), std::string::npos) << expected;
+  for (unsigned jobs : {2u, 3u}) EXPECT_EQ(found(chunks, jobs), expected) << jobs;
+}
+
+TEST(Scale, WhatWasNotKnownYetIsKnownLater) {
+  const std::vector<trace::Record> known = launch({{AccessKind::write, Space::global, 4}}, 2, 1, 1 << 16);
+  trace::Access access;
+  access.warp = {1, 0, 0};
+  access.module = 1;
+  access.mask = 1;
+  access.address[0] = memory;
+  std::vector<trace::Record> records{access}; // of a damaged trace
+  records.insert(records.end(), known.begin(), known.end());
+  records.push_back(access);
+  access.warp.block = 1;
+  records.push_back(access);
+  records.push_back(trace::OperationEnd{1});
+  const std::string once = found(Chunks(records, 100), 1);
+  EXPECT_NE(once.find(" x1"), std::string::npos) << once;
+  EXPECT_NE(once.find("\n1 0 "), std::string::npos) << once;
+}
+
 TEST(Scale, StampsAreOfChunksAndNotOfPieces) {
   const Chunks chunks(some_records(1), 50);
   detect::FindOptions options;
