@@ -11,6 +11,13 @@ namespace {
 
 constexpr unsigned full_percent = 91; // of places
 constexpr double growth = 1.09; // so that a table is full to 87 % on average
+// A small table of which most entries name arrays, and stand for many units each, may be emptier: what a look at those
+// reads is where it begins, then, and a processor seldom guesses wrong that it is.
+constexpr std::uint32_t small_lines = 256;
+constexpr unsigned full_percent_of_arrays = 60;
+std::uint32_t fitting(std::uint32_t used, unsigned percent) { // lines
+  return used * 100 / percent / EntryLine::slots + 1;
+}
 
 } // namespace
 
@@ -43,6 +50,7 @@ bool LineTable::try_insert(EntryArrays& arrays, std::uint32_t key, std::uint32_t
       at.segment[place] = segment;
       at.who[place] = who;
       ++used_;
+      named_arrays_ += is_array(key);
       if (depth) {
         std::uint8_t& deepest = line(home).depth;
         deepest = std::max(deepest, std::uint8_t(depth));
@@ -58,7 +66,8 @@ bool LineTable::try_insert(EntryArrays& arrays, std::uint32_t key, std::uint32_t
 bool LineTable::insert(EntryArrays& arrays, unsigned number, std::uint32_t key, std::uint32_t segment,
                        std::uint8_t who) {
   // With room for some more than there are, few are far from where they begin.
-  bool grow = 100ull * (used_ + 1) > std::uint64_t(full_percent) * slots * count_, grown = false;
+  const unsigned percent = of_arrays() && count_ < small_lines ? full_percent_of_arrays : full_percent;
+  bool grow = 100ull * (used_ + 1) > std::uint64_t(percent) * slots * count_, grown = false;
   while (grow || !try_insert(arrays, key, segment, who)) {
     resize(arrays, larger(count_, number));
     grow = false;
@@ -67,14 +76,21 @@ bool LineTable::insert(EntryArrays& arrays, unsigned number, std::uint32_t key, 
   return grown;
 }
 
+std::uint32_t LineTable::fitting_lines(unsigned percent) const {
+  const std::uint32_t lines = fitting(used_, percent);
+  return of_arrays() && lines < small_lines ? std::min(fitting(used_, full_percent_of_arrays * 5 / 6), small_lines)
+                                            : lines;
+}
+
 bool LineTable::shrink(EntryArrays& arrays) {
-  if (count_ <= 8 || 100ull * used_ >= 70ull * slots * count_) return false;
-  resize(arrays, used_ * 100 / 82 / slots + 1);
+  const std::uint32_t wanted = fitting_lines(82);
+  if (count_ <= 8 || 100ull * wanted >= 85ull * count_) return false;
+  resize(arrays, wanted);
   return true;
 }
 
 void LineTable::fit(EntryArrays& arrays) {
-  const std::uint32_t wanted = used_ ? used_ * 100 / 88 / slots + 1 : 0;
+  const std::uint32_t wanted = used_ ? fitting_lines(88) : 0;
   if (wanted < count_) resize(arrays, wanted);
 }
 
@@ -106,6 +122,7 @@ void LineTable::resize(EntryArrays& arrays, std::uint32_t count) {
     }
     EntryLine& to = line_or_new(arrays, number);
     const unsigned next = taken[number]++;
+    named_arrays_ += is_array(key);
     to.key[next] = key;
     to.segment[next] = from.segment[place];
     to.who[next] = from.who[place];

@@ -131,6 +131,9 @@ class LineTable {
     return step < count ? step : 1;
   }
   static std::uint32_t larger(std::uint32_t count, unsigned number);
+  // Do most entries name arrays?
+  bool of_arrays() const { return 2 * named_arrays_ > used_; }
+  std::uint32_t fitting_lines(unsigned percent) const; // for what there is, so full
   EntryLine& line_or_new(EntryArrays& arrays, std::uint32_t number) {
     const Piece& piece = pieces_[number / EntryArrays::piece_lines];
     if (!piece.lines) [[unlikely]]
@@ -143,6 +146,7 @@ class LineTable {
 
   std::vector<Piece> pieces_; // of piece_lines lines each, but for the last one
   std::uint32_t count_ = 0, used_ = 0; // lines; places that are taken
+  std::uint32_t named_arrays_ = 0; // entries that name arrays: no fewer than there are, and as many when it was resized
 };
 
 } // namespace deadheat::detect
