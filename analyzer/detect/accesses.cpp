@@ -196,7 +196,6 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
     all.module = access.module;
     all.site = access.site;
     all.mask = all.everybodys = access.mask;
-    all.page_left = 0;
     all.space = access.space;
     std::uint64_t by_rank[32];
     each_lane(access.mask, [&, to = by_rank](unsigned lane) mutable {

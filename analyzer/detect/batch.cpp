@@ -284,7 +284,6 @@ class Batcher::LaneOrder {
     std::stable_sort(lanes_.begin(), lanes_.begin() + count_,
                      [&](std::uint8_t a, std::uint8_t b) { return view.order_first[a] < view.order_first[b]; });
   }
-  unsigned count() const { return count_; }
   bool in_order() const { return in_order_; } // by number; else lanes() tells it
   const std::array<std::uint8_t, 32>& lanes() const { return lanes_; } // by place
   // The addresses of those of `lanes`, by place.
@@ -313,6 +312,7 @@ void Batcher::strong(const trace::AccessView& view) {
   all.site = view.site;
   all.space = view.space;
   all.mask = view.mask;
+  all.page_left = most_lane_bytes;
   all.wrote = view.wrote;
   all.in_order = order.in_order();
   all.values = batch_->strong_values.count();
@@ -332,7 +332,8 @@ void Batcher::strong(const trace::AccessView& view) {
     const LaneParts parts = lane_parts(view.address, most_lane_bytes);
     all.everybodys = parts.beyond & view.mask;
     each_lane(all.everybodys, [&](unsigned lane) {
-      all.page_left = std::min(all.page_left, std::uint32_t(page_bytes - view.address[lane] % page_bytes));
+      all.page_left =
+          std::min<std::uint32_t>(all.page_left, std::uint32_t(page_bytes - view.address[lane] % page_bytes));
     });
     const Owners owners = owners_of(parts);
     for (unsigned worker = 0; worker < routing_.workers; ++worker)

@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <utility>
 
 namespace deadheat::detect {
 
@@ -29,8 +28,8 @@ constexpr std::array<Order, 16> packed_orders = [] {
 // AVX-512, as far as it is used here.
 #define DEADHEAT_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
 
-[[gnu::target(DEADHEAT_AVX512)]] std::uint32_t pack_by_eight(const std::uint64_t* addresses, std::uint32_t mask,
-                                                             std::uint64_t* to) {
+[[gnu::target(DEADHEAT_AVX512)]] std::uint32_t pack_by_avx512(const std::uint64_t* addresses, std::uint32_t mask,
+                                                              std::uint64_t* to) {
   std::uint64_t* at = to;
   for (unsigned lane = 0; lane < 32; lane += 8, mask >>= 8) {
     const __m512i eight = _mm512_loadu_si512(addresses + lane);
@@ -50,7 +49,7 @@ std::uint32_t pack_one_by_one(const std::uint64_t* addresses, std::uint32_t mask
   return count;
 }
 
-[[gnu::target("avx2")]] std::uint32_t pack_by_four(const std::uint64_t* addresses, std::uint32_t mask,
+[[gnu::target("avx2")]] std::uint32_t pack_by_avx2(const std::uint64_t* addresses, std::uint32_t mask,
                                                    std::uint64_t* to) {
   std::uint64_t* at = to;
   for (unsigned lane = 0; lane < 32; lane += 4, mask >>= 4) {
@@ -80,7 +79,7 @@ LaneParts parts_one_by_one(const std::uint64_t* addresses, std::uint32_t bytes) 
   return of;
 }
 
-[[gnu::target("avx2")]] LaneParts parts_by_eight(const std::uint64_t* addresses, std::uint32_t bytes) {
+[[gnu::target("avx2")]] LaneParts parts_by_avx2(const std::uint64_t* addresses, std::uint32_t bytes) {
   const __m256i multiplier = _mm256_set1_epi32(int(part_multiplier)), offset = _mm256_set1_epi32(int(page_bytes - 1)),
                 last = _mm256_set1_epi32(int(std::uint32_t(page_bytes) - bytes));
   __m256i part[4], beyond[4], high_bits = _mm256_setzero_si256();
@@ -112,7 +111,7 @@ LaneParts parts_one_by_one(const std::uint64_t* addresses, std::uint32_t bytes) 
   return of;
 }
 
-[[gnu::target(DEADHEAT_AVX512)]] LaneParts parts_by_eight_words(const std::uint64_t* addresses, std::uint32_t bytes) {
+[[gnu::target(DEADHEAT_AVX512)]] LaneParts parts_by_avx512(const std::uint64_t* addresses, std::uint32_t bytes) {
   constexpr __mmask8 all = 0xFF; // named, since GCC 12 warns of the intrinsics that do without
   const __m512i multiplier = _mm512_set1_epi64(part_multiplier), offset = _mm512_set1_epi64(page_bytes - 1),
                 last = _mm512_set1_epi64(static_cast<long long>(page_bytes - bytes));
@@ -148,14 +147,14 @@ LaneParts lane_parts(const std::uint64_t* addresses, std::uint32_t bytes) {
 // What this processor has of those that need more than all have, and the one that needs nothing.
 std::vector<PackLanes*> pack_versions() {
   std::vector<PackLanes*> all{pack_one_by_one};
-  if (__builtin_cpu_supports("avx2")) all.insert(all.begin(), pack_by_four);
-  if (has_avx512()) all.insert(all.begin(), pack_by_eight);
+  if (__builtin_cpu_supports("avx2")) all.insert(all.begin(), pack_by_avx2);
+  if (has_avx512()) all.insert(all.begin(), pack_by_avx512);
   return all;
 }
 std::vector<FindLaneParts*> lane_parts_versions() {
   std::vector<FindLaneParts*> all{parts_one_by_one};
-  if (__builtin_cpu_supports("avx2")) all.insert(all.begin(), parts_by_eight);
-  if (has_avx512()) all.insert(all.begin(), parts_by_eight_words);
+  if (__builtin_cpu_supports("avx2")) all.insert(all.begin(), parts_by_avx2);
+  if (has_avx512()) all.insert(all.begin(), parts_by_avx512);
   return all;
 }
 

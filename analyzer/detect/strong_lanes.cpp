@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "analyzer/detect/batch.h"
-#include "deadheat/lanes.h"
 
 namespace deadheat::detect {
 

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "analyzer/detect/word_room.h"
-#include "deadheat/address.h"
+#include "deadheat/lanes.h"
 #include "tracer/recorder/access_view.h"
 
 namespace deadheat::detect {
@@ -28,7 +28,8 @@ struct StrongAccesses {
   // Lanes that may touch several parts of memory, or touch another block's of the cluster. Shared memory: their
   // addresses have the rank still.
   std::uint32_t everybodys = 0;
-  std::uint32_t page_left = 64; // global memory: from where any of these begins to its page's end, if not more; bytes
+  // Global memory: no access of so many bytes touches another page than it begins in; most_lane_bytes at most.
+  std::uint32_t page_left = 0;
   std::uint32_t values = 0; // where they begin in the batch
   Space space = Space::global;
   bool in_order = true; // lower lanes reached the location first
@@ -88,7 +89,6 @@ class StrongView {
   const StrongAccesses& all() const { return *all_; }
   bool routed() const { return batch_; } // else own() is all lanes, whose memory may be another worker's
   std::uint32_t own() const { return own_; } // lanes whose memory begins in the worker's parts
-  const std::uint64_t* addresses() const { return addresses_; } // theirs, by place
   std::optional<std::uint32_t> first() const { return first_; } // the number of the first one in its LaneList
   std::uint64_t address(unsigned lane) const; // of any lane
   // Calls each(address, lane) for its own, by place.
@@ -111,10 +111,7 @@ class StrongView {
   // Calls each(lane) for those of `lanes`, by place.
   template <typename Each>
   void each_of(std::uint32_t lanes, Each&& each) const {
-    if (!order_) {
-      for (; lanes; lanes &= lanes - 1) each(unsigned(std::countr_zero(lanes)));
-      return;
-    }
+    if (!order_) return each_lane(lanes, each);
     const unsigned count = unsigned(std::popcount(all_->mask));
     for (unsigned place = 0; place < count; ++place)
       if (lanes >> order_[place] & 1) each(unsigned(order_[place]));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/detect/batch.h"
+#include "deadheat/address.h"
 #include "deadheat/lanes.h"
 #include "tests/unit/seeds.h"
 #include "tests/unit/trace_generate.h"
