@@ -41,6 +41,10 @@ void fill_strided(std::uint64_t (&address)[32], std::uint64_t lane0, std::int64_
     _mm_storeu_si128(reinterpret_cast<__m128i*>(address + lane), two);
 }
 
+std::uint64_t lane0_address(const WeakAccess& access) { // of an affine one, whether lane 0 takes part or not
+  return access.base - std::uint64_t(std::int64_t(access.stride)) * unsigned(std::countr_zero(access.mask));
+}
+
 std::uint32_t element_bytes(const Site& site) { return std::max<std::uint32_t>(site.element_bytes, 1); }
 std::uint32_t lane_bytes(const Site& site) {
   return std::min<std::uint32_t>(element_bytes(site) * site.elements, most_lane_bytes);
@@ -105,6 +109,7 @@ void Detector::play(const Batch& batch) {
     if (entry.what == Batch::What::missing) {
       --now_;
       missing();
+      filter_.ask_again();
     } else if (entry.what == Batch::What::strong) {
       if (any_strong) strong_ahead.before(strong_ones.part(entry.index).first);
       strong(StrongView(batch, entry.index, worker_));
@@ -112,7 +117,9 @@ void Detector::play(const Batch& batch) {
       owners_ = entry.owners;
       const bool filters = pass_ == Pass::filter && !full_;
       batch.take(entry, scratch, !filters || !is_anothers(owners_[0]) || !is_anothers(owners_[1]));
+      filter_.ask_again();
       record(scratch);
+      filter_.ask_again();
     }
   }
   weak_until(~0ull);
@@ -166,30 +173,52 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
   const bool in_shared = access.space == Space::shared;
   const OperationIndex operation = operation_of(access.launch);
   const AccessSite& known = access_site(access.module, access.site);
-  const PlaceId place = known.place;
   const auto count_unknown = [&] { // whoever has the first lane's memory
     const std::uint64_t home = in_shared ? std::uint64_t(access.block) + 1 : 0;
     if (active_.test(partition_of(home, access.base / page_bytes))) ++part(home, access.base).unknown;
   };
-  if (!operation || !place) return count_unknown();
+  if (!operation || !known.place) return count_unknown();
   if (!in_shared && access.space != Space::global) return;
-  const Site& site = *known.site;
-  const unsigned first = unsigned(std::countr_zero(access.mask));
-  const trace::Warp warp{access.launch, access.block, access.warp};
   const std::uint64_t memory = in_shared ? shared_memory(operation, access.block, access.rank) : 0;
   if (in_shared && !memory) return count_unknown();
   if (!access.mask) return; // no lane is this worker's: it was to count
-  const bool strongly = known.strong, filtered = pass_ == Pass::filter && !full_ && !strongly;
-  const std::uint64_t* const packed = batch.lanes[worker_].data() + access.lanes;
-  std::uint64_t address[32]; // of each lane; the filter takes those that are not affine as they are packed
+  if (pass_ != Pass::filter || full_ || known.strong) return weak_lanes(batch, access, known, operation, memory);
+  std::uint64_t address[32];
+  Filter::Warp as_warp;
+  as_warp.memory = memory;
+  as_warp.lane0 = key_of(operation, {access.launch, access.block, access.warp}, 0);
+  as_warp.mask = access.mask;
+  as_warp.bytes = known.lane_bytes;
   if (access.affine) {
-    fill_strided(address, access.base - std::uint64_t(std::int64_t(access.stride)) * first, access.stride);
-  } else if (!filtered) {
-    each_lane(access.mask, [&, at = packed](unsigned lane) mutable { address[lane] = *at++; });
+    fill_strided(address, lane0_address(access), access.stride);
+    as_warp.address = address;
+  } else { // as they are packed
+    as_warp.address = batch.lanes[worker_].data() + access.lanes;
+    as_warp.brought = access.lanes;
+  }
+  as_warp.affine = access.affine;
+  as_warp.stride = access.stride;
+  as_warp.write = known.write;
+  as_warp.non_coherent = known.non_coherent;
+  as_warp.now = now_;
+  filter_.weak(as_warp);
+}
+
+// What the filter is not to look at.
+void Detector::weak_lanes(const Batch& batch, const WeakAccess& access, const AccessSite& known,
+                          OperationIndex operation, std::uint64_t memory) {
+  const Site& site = *known.site;
+  const trace::Warp warp{access.launch, access.block, access.warp};
+  std::uint64_t address[32];
+  if (access.affine) {
+    fill_strided(address, lane0_address(access), access.stride);
+  } else {
+    each_lane(access.mask,
+              [&, at = batch.lanes[worker_].data() + access.lanes](unsigned lane) mutable { address[lane] = *at++; });
   }
   const std::uint32_t* digest = batch.digests[access.digests].data();
 
-  if (strongly) {
+  if (known.strong) {
     strays_ |= !everything_to_all_;
     StrongAccesses all;
     all.warp = warp;
@@ -205,36 +234,21 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
   }
   if (full_) { // counted once, whichever of its lanes it is
     for (std::uint32_t rest = access.mask; rest; rest &= rest - 1) {
-      if (leave_out(memory, address[std::countr_zero(rest)], lane_bytes(site))) break;
+      if (leave_out(memory, address[std::countr_zero(rest)], known.lane_bytes)) break;
     }
-    return;
-  }
-  if (filtered) {
-    Filter::Warp as_warp;
-    as_warp.memory = memory;
-    as_warp.lane0 = key_of(operation, warp, 0);
-    as_warp.mask = access.mask;
-    as_warp.bytes = known.lane_bytes;
-    as_warp.address = access.affine ? address : packed;
-    if (!access.affine) as_warp.brought = access.lanes;
-    as_warp.affine = access.affine;
-    as_warp.stride = access.stride;
-    as_warp.write = known.write;
-    as_warp.non_coherent = known.non_coherent;
-    as_warp.now = now_;
-    filter_.weak(as_warp);
     return;
   }
   if (pass_ == Pass::refills) return comes_to(warp, access.mask, access.module, access.site);
   MemoryAccess one;
-  one.place = place;
+  one.place = known.place;
   one.stamp = now_;
   one.kind = site.access;
   one.ordering = site.ordering;
   one.scope = site.scope;
-  one.record_bytes = lane_bytes(site);
+  one.record_bytes = known.lane_bytes;
   if (site.access == AccessKind::read && access.affine && access.stride == 0 && (access.mask & (access.mask - 1))) {
-    one.thread = key_of(operation, warp, first); // a broadcast: one access for all lanes
+    one.thread =
+        key_of(operation, warp, unsigned(std::countr_zero(access.mask))); // a broadcast: one access for all lanes
     one.lanes = access.mask;
     touch(memory, one, site, access.base);
     return;
@@ -299,6 +313,7 @@ void Detector::strong(const StrongView& view) {
     ++unknown_;
     ++hiding_;
     causality_.missing(now_); // it may have released and acquired
+    filter_.ask_again();
     return;
   }
   if (all.space != Space::global && all.space != Space::shared) return;
@@ -377,6 +392,7 @@ void Detector::strong(const StrongView& view) {
                          address, strong.location.address);
       continues[e] = causality_.strong_access(strong, now_);
     });
+    filter_.ask_again();
     for (unsigned e = 0; e < elements && looks; ++e) {
       access.address = address + std::uint64_t(e) * strong.bytes;
       access.continues = continues[e];

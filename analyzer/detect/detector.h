@@ -155,6 +155,8 @@ class Detector {
   }
   void look_up(std::uint32_t module, std::uint32_t site, AccessSite& to) const;
   void weak(const Batch& batch, const WeakAccess& access);
+  void weak_lanes(const Batch& batch, const WeakAccess& access, const AccessSite& known,
+                  order::OperationIndex operation, std::uint64_t memory);
   // A strong access of a warp: what its lanes have in common, and what the last one that was asked for does.
   struct StrongOfWarp {
     MemoryAccess access;

@@ -73,6 +73,9 @@ class Filter {
     bool write = false, plain = false; // plain: no atomic
     order::Stamp now = 0;
   };
+  // To be called whenever causality has been told of something, before what comes after that.
+  void ask_again() { epochs_.ask_again(); }
+
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
   // The same of lanes of a warp, one after another, to one location in shared memory. access: of lane 0.

@@ -31,12 +31,15 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
     recent = &actors_[lane0.operation()][lane0.bits]; // node-based: it stays
     recent->lane0 = lane0;
   }
-  const order::Stamp synchronized = causality_.last_sync(lane0);
-  if (!recent->segment || segments_[recent->segment].stamp <= synchronized) {
-    recent->segment = SegmentId(segments_.size());
-    const bool from_now = !causality_.last_barrier(lane0) && is_over(lane0);
-    recent->stamp = from_now ? now : std::min(now, synchronized + 1);
-    segments_.push_back({lane0.bits, recent->stamp, 0});
+  if (recent->as_of != asked_) {
+    recent->as_of = asked_;
+    const order::Stamp synchronized = causality_.last_sync(lane0);
+    if (!recent->segment || segments_[recent->segment].stamp <= synchronized) {
+      recent->segment = SegmentId(segments_.size());
+      const bool from_now = !causality_.last_barrier(lane0) && is_over(lane0);
+      recent->stamp = from_now ? now : std::min(now, synchronized + 1);
+      segments_.push_back({lane0.bits, recent->stamp, 0});
+    }
   }
   recent->apart = false;
   recent->ordered_to = 0;

@@ -35,6 +35,8 @@ class Epochs {
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
     bool single = false; // of copies: they are one lane's
     bool apart = false; // surely knows nothing of the other blocks of its operation
+    std::uint64_t as_of = 0, apart_as_of = 0; // when it was looked up, and `alone`, in calls of ask_again()
+    bool alone = false; // what look_around() found
     std::array<SegmentId, 4> ordered{};
     struct StoodFor { // of a copy: what stands_for() was told last
       SegmentId segment = 0;
@@ -46,6 +48,8 @@ class Epochs {
     order::Stamp ordered_to = 0, unordered_from = ~order::Stamp(0);
   };
   Actor& actor(order::ThreadKey lane0, order::Stamp now); // of a warp
+  // Since the last call causality may have come to know more: what it said of actors is asked again.
+  void ask_again() { ++asked_; }
   // Of copies that lanes of the warp issue at once, which are a segment of their own.
   Actor copy(order::ThreadKey lane0, std::uint32_t lanes, order::AsyncGroup group, bool async_proxy, bool shared,
              order::Stamp now);
@@ -63,7 +67,13 @@ class Epochs {
     return ordered_slow(segment, who, actor, lane, writes);
   }
   // Says of the actor, for the access at hand, what apart_from() needs; otherwise that is always false.
-  void look_around(Actor& actor) const { actor.apart = causality_.knows_no_other_block(actor.lane0); }
+  void look_around(Actor& actor) const {
+    if (actor.apart_as_of != asked_) {
+      actor.apart_as_of = asked_;
+      actor.alone = causality_.knows_no_other_block(actor.lane0);
+    }
+    actor.apart = actor.alone;
+  }
   // A sufficient condition, quickly: the epoch is of another block of the actor's operation, or of all of it, and
   // ordered() is false. It widens to whole_operation then, if it is not wider.
   bool apart_from(SegmentId segment, std::uint8_t who, const Actor& actor) const {
@@ -231,6 +241,7 @@ class Epochs {
   std::size_t collect_at_ = 1 << 16;
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, Actor>> actors_; // each one's, by warp
   std::array<Actor*, 64> recent_{}; // of some warps
+  std::uint64_t asked_ = 1;
   std::vector<bool> over_; // operations
   std::unordered_map<order::OperationIndex, std::unordered_set<std::uint32_t>> over_blocks_; // of those that are not
 };

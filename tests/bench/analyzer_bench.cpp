@@ -225,10 +225,18 @@ int main(int argc, char** argv) {
     std::vector<double> cpu;
     std::vector<std::vector<double>> gains(workers.size());
     for (unsigned round = 0; round < rounds; ++round) {
-      one = analysis(pattern, accesses, 1);
-      cpu.push_back(one.cpu);
-      for (std::size_t i = 0; i < workers.size(); ++i)
-        gains[i].push_back(one.wall / analysis(pattern, accesses, workers[i]).wall);
+      // Between two runs of one worker, so that what a machine becomes slower by meanwhile counts for nothing.
+      const auto of_one = [&] {
+        one = analysis(pattern, accesses, 1);
+        cpu.push_back(one.cpu);
+        return one.wall;
+      };
+      double before = round ? one.wall : of_one();
+      for (std::size_t i = 0; i < workers.size(); ++i) {
+        const double several = analysis(pattern, accesses, workers[i]).wall, after = of_one();
+        gains[i].push_back((before + after) / 2 / several);
+        before = after;
+      }
     }
     const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
     std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);

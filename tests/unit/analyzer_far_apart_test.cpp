@@ -23,6 +23,7 @@ class Looked {
     operation.what = deadheat::trace::Launch();
     operation_ = operations_.submitted(operation);
     causality_.launch_begin(operation_, {4, 1, 1}, {256, 1, 1}, {1, 1, 1});
+    filter_.ask_again();
   }
   void row(std::uint32_t block, std::uint64_t address, std::uint32_t bytes, bool write) {
     weak(block, bytes / 32, write, true, [&](unsigned lane) { return address + bytes / 32 * lane; });

@@ -53,6 +53,23 @@ TEST_F(Gaps, HideWhatLiesAcrossAndNothingElse) {
   EXPECT_EQ(races(), (Races{"10-11", "30-31"}));
 }
 
+// It may have released and acquired: so much as a gap. What warps do behind it they did not do before it.
+TEST_F(Gaps, AStrongAccessOfCodeThatIsNotKnownIsOne) {
+  launch_ = trace_.launch();
+  touch(0, 0, 20, 1);
+  trace::Access access;
+  access.warp = {launch_, 2, 0};
+  access.module = 7;
+  access.mask = 1;
+  access.address[0] = memory;
+  access.order_first[0] = access.order_last[0] = 1;
+  trace_.add(access);
+  touch(1, 0, 21, 1); // across
+  touch(0, 0, 30, 2);
+  touch(1, 0, 31, 2); // behind
+  EXPECT_EQ(races(), Races{"30-31"});
+}
+
 TEST_F(Gaps, OfOneLaunchHideNothingOfAnother) {
   trace_.stream(2);
   trace_.stream(3);

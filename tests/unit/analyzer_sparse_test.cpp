@@ -295,6 +295,7 @@ TEST(Pairs, CoverWhatTheyStandFor) {
       for (const unsigned launch : {0u, 1u}) {
         const deadheat::order::ThreadKey warp(launch + 1, i / 8, i % 8 * 32);
         if (i % 8 == 0) causality.block_barrier(launch + 1, i / 8, 1 + random() % 100000);
+        epochs.ask_again();
         segments[launch].push_back(epochs.actor(warp, ~0ull).segment);
       }
     }
