@@ -90,14 +90,16 @@ void Detector::play(const Batch& batch) {
   };
   const WeakOnes<decltype(bytes_of)> weak_ones{weak_accesses, bytes_of};
   const StrongOnes<decltype(bytes_of)> strong_ones{batch, worker_, bytes_of};
-  LanesAhead ahead(filter_, weak_ones, batch.lanes[worker_], false);
-  LanesAhead strong_ahead(filter_, strong_ones, batch.strong_lanes[worker_], true);
+  std::optional<LanesAhead<WeakOnes<decltype(bytes_of)>>> ahead;
+  std::optional<LanesAhead<StrongOnes<decltype(bytes_of)>>> strong_ahead;
+  if (any_lanes) ahead.emplace(filter_, weak_ones, batch.lanes[worker_], false);
+  if (any_strong) strong_ahead.emplace(filter_, strong_ones, batch.strong_lanes[worker_], true);
   trace::Record scratch;
   nearer(weak_accesses.data(), std::min(weak_accesses.size(), accesses_ahead) * sizeof(WeakAccess));
   auto weak_until = [&](std::uint64_t stamp) {
     for (; next != weak_accesses.end() && next->stamp < stamp; ++next) {
       nearer(weak_accesses, std::size_t(next - weak_accesses.begin()));
-      if (any_lanes && !next->affine) ahead.before(next->lanes);
+      if (any_lanes && !next->affine) ahead->before(next->lanes);
       now_ = base + next->stamp;
       weak(batch, *next);
     }
@@ -111,7 +113,7 @@ void Detector::play(const Batch& batch) {
       missing();
       filter_.ask_again();
     } else if (entry.what == Batch::What::strong) {
-      if (any_strong) strong_ahead.before(strong_ones.part(entry.index).first);
+      if (any_strong) strong_ahead->before(strong_ones.part(entry.index).first);
       strong(StrongView(batch, entry.index, worker_));
     } else {
       owners_ = entry.owners;
@@ -347,14 +349,14 @@ void Detector::strong(const StrongView& view) {
                      !site.opcode.starts_with("red") && !site.outcome_unused;
   if (heard) note_heard(view, of_worker, operation, width);
   if (orders_nothing && !in_shared && covering && !full_ && site.elements == 1 && !everybodys) {
-    const Filter::Strong one{0,
-                             key_of(operation, all.warp, 0),
-                             0,
-                             strong_bytes(site),
-                             covering,
-                             site.access != AccessKind::read,
-                             site.access != AccessKind::atomic,
-                             begin};
+    Filter::Strong one{0,
+                       key_of(operation, all.warp, 0),
+                       0,
+                       strong_bytes(site),
+                       covering,
+                       site.access != AccessKind::read,
+                       site.access != AccessKind::atomic,
+                       begin};
     const std::uint32_t unordered = filter_.strong(one, of_worker, view);
     if (!sides_.place(place).float_add || !of_worker) return;
     view.each_own([&](std::uint64_t address, unsigned lane) {

@@ -264,8 +264,9 @@ void Detector::touch_object(const trace::Mbarrier& record, PlaceId place, Thread
       filter_.weak(warp);
     });
   } else {
-    filter_.strong({memory, lane0, object.address, mbarrier_bytes, true, site.access != AccessKind::read, false, now_},
-                   lanes);
+    Filter::Strong access{memory, lane0, object.address, mbarrier_bytes, true, site.access != AccessKind::read,
+                          false,  now_};
+    filter_.strong(access, lanes);
   }
 }
 

@@ -134,7 +134,7 @@ bool Batcher::access(const trace::AccessView& view) {
   if (view.strong && view.mask) {
     const std::uint32_t words = batch_->strong_values.count(), number = std::uint32_t(batch_->strong.size());
     strong(view);
-    common({stamp, number, Batch::What::strong, 0},
+    common(stamp, number, Batch::What::strong,
            sizeof(StrongAccesses) + routing_.workers * sizeof(StrongPart) +
                (batch_->strong_values.count() - words + unsigned(std::popcount(view.mask))) * sizeof(std::uint64_t));
   } else if (view.mask) {
@@ -178,27 +178,24 @@ void Batcher::weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp
 void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank) {
   if (!wanted(view)) return;
   const unsigned first = unsigned(std::countr_zero(view.mask)), last = 31 - unsigned(std::countl_zero(view.mask));
-  WeakAccess weak;
-  weak.base = view.address[first];
-  weak.stamp = stamp;
-  weak.mask = view.mask;
-  weak.launch = view.warp.launch;
-  weak.block = view.warp.block;
-  weak.module = view.module;
-  weak.site = view.site;
-  weak.warp = std::uint8_t(view.warp.warp & 31);
-  weak.space = view.space;
+  Weak weak{view, stamp};
   weak.rank = rank;
   weak.affine = view.affine && view.stride == std::int32_t(view.stride);
-  weak.stride = std::int32_t(weak.affine ? view.stride : 0);
   if (routing_.suspects && view.digest) {
     weak.digests = std::uint32_t(batch_->digests.size());
     std::memcpy(batch_->digests.emplace_back().data(), view.digest, 128);
     batch_->filled += 128;
   }
-  if (routing_.workers == 1) return weak.affine ? weak_to(0, weak) : lanes_to(0, weak, view.address, view.mask);
+  const auto to_one = [&](unsigned worker) {
+    if (weak.affine) {
+      weak_to(worker, weak);
+    } else {
+      lanes_to(worker, weak, view.mask);
+    }
+  };
+  if (routing_.workers == 1) return to_one(0);
   // Workers; 64 at most. Whoever has the first lane's memory counts what cannot be looked at.
-  const std::uint64_t first_page = weak.base / page_bytes;
+  const std::uint64_t base = view.address[first], first_page = base / page_bytes;
   const bool shared = view.space == Space::shared;
   const unsigned first_worker = shared ? worker_of_block(view.warp.block) : worker_again(first_page);
   std::uint64_t to = 1ull << first_worker;
@@ -210,33 +207,59 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
   if (routing_.everything_to_all || rank) { // which block a rank is, only its launch knows
     to = ~0ull;
   } else if (shared) {
-    return weak.affine ? weak_to(first_worker, weak) : lanes_to(first_worker, weak, view.address, view.mask);
+    return to_one(first_worker);
   } else if (weak.affine) {
     const std::uint64_t other = view.address[last];
-    const std::uint64_t low = std::min(weak.base, other), high = std::max(weak.base, other) + most_lane_bytes;
-    if (low / page_bytes == first_page && high / page_bytes == first_page) return weak_to(first_worker, weak);
+    const std::uint64_t low = std::min(base, other), high = std::max(base, other) + most_lane_bytes;
+    if (low / page_bytes == first_page && high / page_bytes == first_page) return to_one(first_worker);
     if (high - low > 64 * page_bytes || high < low) {
       to = ~0ull;
     } else {
       pages(low, high);
     }
   } else {
-    return weak_lanes(view, weak, to);
+    return weak_lanes(weak, to);
   }
   if (routing_.workers < 64) to &= (1ull << routing_.workers) - 1;
-  for (; to; to &= to - 1) {
-    const auto worker = unsigned(std::countr_zero(to));
-    weak.affine ? weak_to(worker, weak) : lanes_to(worker, weak, view.address, view.mask);
-  }
+  for (; to; to &= to - 1) to_one(unsigned(std::countr_zero(to)));
 }
 
-void Batcher::lanes_to(unsigned worker, WeakAccess& weak, const std::uint64_t* addresses, std::uint32_t mask) {
+WeakAccess& Batcher::weak_to(unsigned worker, const Weak& weak) {
+  const trace::AccessView& view = weak.view;
+  WeakAccess& to = append(batch_->weak[worker]);
+  to.base = view.address[std::countr_zero(view.mask)];
+  to.stamp = weak.stamp;
+  to.mask = view.mask;
+  to.launch = view.warp.launch;
+  to.block = view.warp.block;
+  to.module = view.module;
+  to.site = view.site;
+  to.stride = weak.affine ? std::int32_t(view.stride) : 0;
+  to.digests = weak.digests;
+  to.warp = std::uint8_t(view.warp.warp & 31);
+  to.space = view.space;
+  to.affine = weak.affine;
+  to.rank = weak.rank;
+  batch_->filled += sizeof to;
+  return to;
+}
+
+void Batcher::lanes_to(unsigned worker, const Weak& weak, std::uint32_t mask) {
   LaneList& lanes = batch_->lanes[worker];
-  weak.mask = mask;
-  weak.lanes = lanes.count();
-  lanes.add(addresses, mask);
-  batch_->filled += (lanes.count() - weak.lanes) * sizeof(std::uint64_t);
-  weak_to(worker, weak);
+  WeakAccess& to = weak_to(worker, weak);
+  to.mask = mask;
+  to.lanes = lanes.count();
+  lanes.add(weak.view.address, mask);
+  batch_->filled += (lanes.count() - to.lanes) * sizeof(std::uint64_t);
+}
+
+Batch::Common& Batcher::common(std::uint32_t stamp, std::size_t index, Batch::What what, std::uint64_t bytes) {
+  Batch::Common& added = append(batch_->common);
+  added.stamp = stamp;
+  added.index = std::uint32_t(index);
+  added.what = what;
+  batch_->filled += sizeof added + bytes;
+  return added;
 }
 
 Batcher::Owners Batcher::owners_of(const LaneParts& parts) const {
@@ -248,7 +271,8 @@ Batcher::Owners Batcher::owners_of(const LaneParts& parts) const {
 
 // Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
 // Of all 32 lanes, and without a branch for each: which of two workers has a lane's page is as good as random.
-void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t to) {
+void Batcher::weak_lanes(const Weak& weak, std::uint64_t to) {
+  const trace::AccessView& view = weak.view;
   const LaneParts parts = lane_parts(view.address, most_lane_bytes);
   std::uint32_t lanes = view.mask; // that have an address
   if (!parts.limited) [[unlikely]]
@@ -262,7 +286,7 @@ void Batcher::weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::u
   });
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
     const std::uint32_t mine = of_worker[worker] & lanes;
-    if (mine || (to >> worker & 1)) lanes_to(worker, weak, view.address, mine);
+    if (mine || (to >> worker & 1)) lanes_to(worker, weak, mine);
   }
 }
 
@@ -306,7 +330,7 @@ class Batcher::LaneOrder {
 
 void Batcher::strong(const trace::AccessView& view) {
   const LaneOrder order(view);
-  StrongAccesses all;
+  StrongAccesses& all = append(batch_->strong);
   all.warp = view.warp;
   all.module = view.module;
   all.site = view.site;
@@ -319,7 +343,9 @@ void Batcher::strong(const trace::AccessView& view) {
   put_values(view, order.lanes(), routing_.suspects && view.digest, all, batch_->strong_values);
   const auto to = [&](unsigned worker, std::uint32_t lanes) {
     LaneList& list = batch_->strong_lanes[worker];
-    append(batch_->strong_parts, {lanes, list.count()});
+    StrongPart& part = append(batch_->strong_parts);
+    part.lanes = lanes;
+    part.first = list.count();
     if (lanes) order.add(view.address, lanes, list);
   };
   if (view.space == Space::shared) { // which block a rank of a cluster is, only the launch knows
@@ -339,7 +365,6 @@ void Batcher::strong(const trace::AccessView& view) {
     for (unsigned worker = 0; worker < routing_.workers; ++worker)
       to(worker, routing_.workers == 1 ? view.mask : owners.lanes(worker) & view.mask);
   }
-  append(batch_->strong, all);
 }
 
 std::uint8_t Batcher::owner(const std::array<std::uint64_t, 32>& addresses, std::uint32_t mask, std::uint64_t bytes) {
@@ -359,7 +384,7 @@ std::uint8_t Batcher::owner(const std::array<std::uint64_t, 32>& addresses, std:
 
 // Takes no stamp: it lies between that of what comes before and that of what comes after.
 void Batcher::missing() {
-  common({std::uint32_t(batch_->stamps) + 1, 0, Batch::What::missing, 0}, 0);
+  common(std::uint32_t(batch_->stamps) + 1, 0, Batch::What::missing, 0);
   pass_on();
 }
 
@@ -371,13 +396,8 @@ bool Batcher::record(trace::Record& record) {
         if constexpr (plain_bytes<T>) {
           std::vector<std::uint64_t>& small = batch_->small;
           const std::size_t at = small.size();
-          Batch::Common entry{stamp, std::uint32_t(at), Batch::What::small, std::uint8_t(record.index()), {}};
-          entry.owners.fill(Batch::anybody);
           if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
             if (!routing_.suspects) r.digest = {};
-            entry.owners = {owner(r.source, r.mask, r.bytes), worker_of_block(r.warp.block)};
-          } else if constexpr (std::is_same_v<T, trace::Mbarrier>) {
-            entry.owners[0] = worker_of_block(r.block);
           }
           if constexpr (has_lanes<T>) {
             pack(r, small);
@@ -385,9 +405,15 @@ bool Batcher::record(trace::Record& record) {
             small.resize(at + (sizeof(T) + 7) / 8);
             std::memcpy(&small[at], &r, sizeof(T));
           }
-          common(entry, 8 * (small.size() - at));
+          Batch::Common& entry = common(stamp, at, Batch::What::small, 8 * (small.size() - at));
+          entry.alternative = std::uint8_t(record.index());
+          if constexpr (std::is_same_v<T, trace::AsyncCopy>) {
+            entry.owners = {owner(r.source, r.mask, r.bytes), worker_of_block(r.warp.block)};
+          } else if constexpr (std::is_same_v<T, trace::Mbarrier>) {
+            entry.owners[0] = worker_of_block(r.block);
+          }
         } else {
-          common({stamp, std::uint32_t(batch_->large.size()), Batch::What::large, 0}, sizeof(trace::Record));
+          common(stamp, batch_->large.size(), Batch::What::large, sizeof(trace::Record));
           batch_->large.emplace_back(std::move(r));
         }
       },

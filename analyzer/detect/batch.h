@@ -47,7 +47,7 @@ static_assert(sizeof(WeakAccess) == 48);
 class LaneList : public WordRoom {
  public:
   void add(const std::uint64_t* addresses, std::uint32_t mask) { // of 32 lanes
-    added(pack_lanes(addresses, mask, room(32)));
+    added(pack_lanes(addresses, mask, room(32)), 32);
   }
 };
 
@@ -107,9 +107,15 @@ class Batcher final : public trace::RecordVisitor {
   void missing() override;
 
  private:
+  struct Weak { // a weak access, whoever's lanes
+    const trace::AccessView& view;
+    std::uint32_t stamp = 0, digests = 0;
+    std::uint8_t rank = 0;
+    bool affine = false;
+  };
   void weak(const trace::AccessView& view, std::uint32_t stamp);
   void weak(const trace::AccessView& view, std::uint32_t stamp, std::uint8_t rank);
-  void weak_lanes(const trace::AccessView& view, WeakAccess& weak, std::uint64_t to);
+  void weak_lanes(const Weak& weak, std::uint64_t to);
   class Owners;
   class LaneOrder;
   using OwnerBytes = std::array<std::uint8_t, 32>;
@@ -117,21 +123,18 @@ class Batcher final : public trace::RecordVisitor {
   void weak_in_cluster(const trace::AccessView& view, std::uint32_t stamp);
   void strong(const trace::AccessView& view);
   bool wanted(const trace::AccessView& view) const;
+  // A new one, to be filled where it is: a copy would be read as a whole while its parts are still on their way out of
+  // the core.
   template <typename T>
-  static void append(std::vector<T>& list, const T& one) {
-    list.push_back(one);
+  static T& append(std::vector<T>& list) {
+    T& added = list.emplace_back();
     constexpr std::size_t ahead = 512 / sizeof(T);
     fetch_for_writing(list.data() + list.size() + ahead);
+    return added;
   }
-  void weak_to(unsigned worker, const WeakAccess& weak) {
-    append(batch_->weak[worker], weak);
-    batch_->filled += sizeof weak;
-  }
-  void lanes_to(unsigned worker, WeakAccess& weak, const std::uint64_t* addresses, std::uint32_t mask);
-  void common(Batch::Common entry, std::uint64_t bytes) {
-    append(batch_->common, entry);
-    batch_->filled += sizeof entry + bytes;
-  }
+  WeakAccess& weak_to(unsigned worker, const Weak& weak);
+  void lanes_to(unsigned worker, const Weak& weak, std::uint32_t mask);
+  Batch::Common& common(std::uint32_t stamp, std::size_t index, Batch::What what, std::uint64_t bytes);
   void begin(Batch& batch);
   // Between records.
   void pass_on() {

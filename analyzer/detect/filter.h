@@ -35,6 +35,9 @@ class Filter {
         mixed_(unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
         epochs_(causality) {}
 
+  // To be called whenever causality has been told of something, before what comes after that.
+  void ask_again() { epochs_.ask_again(); }
+
   // What every lane of `mask` did, weakly, to `bytes` bytes at its address.
   struct Warp {
     std::uint64_t memory = 0;
@@ -73,17 +76,15 @@ class Filter {
     bool write = false, plain = false; // plain: no atomic
     order::Stamp now = 0;
   };
-  // To be called whenever causality has been told of something, before what comes after that.
-  void ask_again() { epochs_.ask_again(); }
-
   // True when it is an atomic that nothing orders with another one of the same location.
   bool strong(const Strong& access);
-  // The same of lanes of a warp, one after another, to one location in shared memory. access: of lane 0.
-  void strong(Strong access, std::uint32_t lanes);
+  // The same of lanes of a warp, one after another, to one location in shared memory. access: of lane 0; the thread's
+  // lane is set here.
+  void strong(Strong& access, std::uint32_t lanes);
   // The same as strong() of lanes of a warp, one after another, each with an address in global memory that lies in
   // active parts. access: of which the address and the thread's lane are set here. view: of whose own lanes those of
   // `wanted` are looked at. Returns which are unordered.
-  std::uint32_t strong(Strong access, std::uint32_t wanted, const StrongView& view);
+  std::uint32_t strong(Strong& access, std::uint32_t wanted, const StrongView& view);
 
   // One side of asynchronous copies that lanes of a warp issue together, each of `bytes` bytes at its address;
   // `async_proxy`: of cp.async.bulk.
@@ -147,12 +148,16 @@ class Filter {
   // to a core at once, and it waits when it asks for more.
   class Soon {
    public:
+    Soon() { lines_.fill(this); }
     void add(const void* line) {
       if (count_ == lines_.size()) bring_one();
       lines_[count_++] = line;
     }
+    // No branch: whether there are any is as good as random where a worker has some of each access's lanes. Where there
+    // are none, the last one is brought again.
     [[gnu::always_inline]] void bring_one() {
-      if (count_) __builtin_prefetch(lines_[--count_], 1);
+      count_ -= count_ != 0;
+      __builtin_prefetch(lines_[count_], 1);
     }
 
    private:

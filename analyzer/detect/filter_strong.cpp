@@ -98,7 +98,7 @@ bool Filter::strong(const Strong& access, Actor& actor, Entry* known) {
   return unordered && !access.plain;
 }
 
-std::uint32_t Filter::strong(Strong access, std::uint32_t wanted, const StrongView& view) {
+std::uint32_t Filter::strong(Strong& access, std::uint32_t wanted, const StrongView& view) {
   if (!wanted) return 0;
   const ThreadKey lane0 = access.thread;
   Actor& actor = this->actor(lane0, access.now);
@@ -127,7 +127,7 @@ std::uint32_t Filter::strong(Strong access, std::uint32_t wanted, const StrongVi
   return unordered;
 }
 
-void Filter::strong(Strong access, std::uint32_t lanes) {
+void Filter::strong(Strong& access, std::uint32_t lanes) {
   const ThreadKey lane0 = access.thread;
   Actor& actor = this->actor(lane0, access.now);
   each_unit(access.memory, access.address, access.bytes, [&](const Spot& spot) {

@@ -97,7 +97,7 @@ void put_values(const trace::AccessView& view, const std::array<std::uint8_t, 32
     end += (count + 7) / 8;
   }
   end = count == 32 ? put_columns<32>(view, count, digests, of, end) : put_columns<0>(view, count, digests, of, end);
-  to.added(std::uint32_t(end - begin));
+  to.added(std::uint32_t(end - begin), std::uint32_t(end - begin));
 }
 
 StrongColumns::StrongColumns(const StrongAccesses& of, const std::uint64_t* list) {

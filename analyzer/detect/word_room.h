@@ -29,9 +29,10 @@ class WordRoom {
       grow(more);
     return room_.get() + count_;
   }
-  void added(std::uint32_t words) {
+  // Behind it; `usual`: about how many words are added at once.
+  void added(std::uint32_t words, std::uint32_t usual) {
     constexpr std::uint32_t ahead = 128;
-    for (std::uint32_t i = 0; i < words; i += 8) fetch_for_writing(room_.get() + count_ + ahead + i);
+    for (std::uint32_t i = 0; i < usual; i += 8) fetch_for_writing(room_.get() + count_ + ahead + i);
     count_ += words;
   }
 
