@@ -32,7 +32,6 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
     recent->lane0 = lane0;
   }
   if (recent->as_of != asked_) {
-    recent->as_of = asked_;
     const order::Stamp synchronized = causality_.last_sync(lane0);
     if (!recent->segment || segments_[recent->segment].stamp <= synchronized) {
       recent->segment = SegmentId(segments_.size());
@@ -40,6 +39,8 @@ Epochs::Actor& Epochs::actor(ThreadKey lane0, order::Stamp now) {
       recent->stamp = from_now ? now : std::min(now, synchronized + 1);
       segments_.push_back({lane0.bits, recent->stamp, 0});
     }
+    // What acts in the moment in which it synchronizes does so before that, and what follows is another segment.
+    recent->as_of = recent->stamp > synchronized ? asked_ : 0;
   }
   recent->apart = false;
   recent->ordered_to = 0;

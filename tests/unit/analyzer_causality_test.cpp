@@ -274,6 +274,21 @@ TEST_F(Causality, APlainStoreBreaksTheChain) {
   EXPECT_EQ(trace.races(), Races{"1-2"});
 }
 
+// Where the release is the first that is known of the thread.
+TEST_F(Causality, WhatFollowsAReleaseIsNotReleased) {
+  for (const AccessKind kind : {AccessKind::write, AccessKind::atomic}) {
+    auto release = strong(5, kind, Ordering::release, Scope::gpu);
+    auto acquire = strong(6, AccessKind::read, Ordering::acquire, Scope::gpu);
+    auto l = trace.launch();
+    trace.access(l, 0, 0, release, flag, 1, 0, 1);
+    trace.access(l, 0, 0, write, data);
+    trace.access(l, 1, 0, acquire, flag, 0, 1);
+    trace.access(l, 1, 0, read, data);
+    EXPECT_EQ(trace.races(), Races{"1-2"});
+    trace.end_launch(l);
+  }
+}
+
 TEST_F(Causality, AReductionAcquiresNothing) {
   auto release = strong(5, AccessKind::write, Ordering::release, Scope::gpu);
   auto reduce = strong(6, AccessKind::atomic, Ordering::relaxed, Scope::gpu, "red.add.u32");
