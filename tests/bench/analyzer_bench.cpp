@@ -4,7 +4,9 @@
 //
 //   analyzer_bench [--largest N] [--workers 2,4] [--rounds R] [--tsan PATH]
 //       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told; R: of
-//       what is said of several workers, and of the rate of one, the median of so many (3 unless told)
+//       what is said of several workers, and of the rate of one, the median of so many (3 unless told). Of several:
+//       how many times as fast as one before and after them, and what they do of what as many analyses of one worker do
+//       at the same time, which share nothing and are subject to the same neighbours
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
 //   analyzer_bench --memory PATTERN [--largest N]     of runs of N / 4, N / 2 and N accesses: bytes that each further
 //       byte touched costs, and the constant besides ("all": of every pattern)
@@ -47,9 +49,10 @@ void spread(unsigned jobs) {
   if (jobs <= cpus.size()) run_on({cpus.begin(), cpus.begin() + jobs});
 }
 
-Cost analysis(Pattern pattern, std::uint64_t accesses, unsigned jobs) {
-  return measure([=] {
-    spread(jobs);
+// processors: that may be used.
+MeasuredRun begin_analysis(Pattern pattern, std::uint64_t accesses, unsigned jobs, unsigned processors) {
+  return MeasuredRun([=] {
+    spread(processors);
     const PatternSource source(pattern, accesses);
     detect::FindOptions options;
     options.jobs = jobs;
@@ -59,6 +62,20 @@ Cost analysis(Pattern pattern, std::uint64_t accesses, unsigned jobs) {
     cost.races = findings.races.size();
     return cost;
   });
+}
+Cost analysis(Pattern pattern, std::uint64_t accesses, unsigned jobs) {
+  return begin_analysis(pattern, accesses, jobs, jobs).finish();
+}
+// Accesses a second of so many analyses at once, which have nothing to do with each other.
+double rate_alone(Pattern pattern, std::uint64_t accesses, unsigned count) {
+  std::vector<MeasuredRun> all;
+  for (unsigned i = 0; i < count; ++i) all.push_back(begin_analysis(pattern, accesses, 1, count));
+  double rate = 0;
+  for (MeasuredRun& run : all) {
+    const Cost cost = run.finish();
+    rate += double(cost.accesses) / cost.wall;
+  }
+  return rate;
 }
 
 // The pattern as a trace.
@@ -200,11 +217,11 @@ int main(int argc, char** argv) {
     for (unsigned count : workers) std::printf(format, value(count));
   };
   std::printf("%-12s %5s %8s |", "", "M", "M/s");
-  each_worker(" %4u |", [](unsigned count) { return count; });
-  std::printf(" workers: times as fast");
+  each_worker(" %9u |", [](unsigned count) { return count; });
+  std::printf(" workers: times as fast; of what as many analyses do at the same time that share nothing");
   auto machine = [&](const char* what, double (*gain)(unsigned)) {
     std::printf("\n%-28s|", what);
-    each_worker(" %4.2f |", [&](unsigned count) {
+    each_worker(" %4.2f      |", [&](unsigned count) {
       std::vector<double> gains;
       for (unsigned round = 0; round < rounds; ++round) gains.push_back(gain(count));
       return median(std::move(gains));
@@ -215,7 +232,7 @@ int main(int argc, char** argv) {
   machine("machine: memory", memory_gain);
   std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");
   std::printf("%-28s|", "pattern, one worker");
-  each_worker("%6s|", [](unsigned) { return ""; });
+  each_worker("%11s|", [](unsigned) { return ""; });
   std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
   for (Pattern pattern : patterns) {
     const bool compared = pattern < Pattern::far_words; // with ThreadSanitizer
@@ -223,7 +240,7 @@ int main(int argc, char** argv) {
     const std::uint64_t accesses = for_memory ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
     Cost one;
     std::vector<double> cpu;
-    std::vector<std::vector<double>> gains(workers.size());
+    std::vector<std::vector<double>> gains(workers.size()), of_alone(workers.size());
     for (unsigned round = 0; round < rounds; ++round) {
       // Between two runs of one worker, so that what a machine becomes slower by meanwhile counts for nothing.
       const auto of_one = [&] {
@@ -233,14 +250,17 @@ int main(int argc, char** argv) {
       };
       double before = round ? one.wall : of_one();
       for (std::size_t i = 0; i < workers.size(); ++i) {
-        const double several = analysis(pattern, accesses, workers[i]).wall, after = of_one();
-        gains[i].push_back((before + after) / 2 / several);
+        const Cost several = analysis(pattern, accesses, workers[i]);
+        of_alone[i].push_back(double(several.accesses) / several.wall / rate_alone(pattern, accesses, workers[i]));
+        const double after = of_one();
+        gains[i].push_back((before + after) / 2 / several.wall);
         before = after;
       }
     }
     const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
     std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);
-    for (std::vector<double>& of_count : gains) std::printf(" %4.2f |", median(std::move(of_count)));
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      std::printf(" %4.2f %4.2f |", median(std::move(gains[i])), median(std::move(of_alone[i])));
     const double tsan_one = compared ? tsan_cpu(tsan, pattern, accesses, 1) : 0;
     std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),
                 tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? cpu_seconds / tsan_one : 0,

@@ -21,33 +21,45 @@ struct Cost {
 
 inline double seconds(const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); }
 
-// Runs `body`, which returns what it did, in a process of its own.
-inline Cost measure(const std::function<Cost()>& body) {
-  int ends[2];
-  if (pipe(ends) != 0) std::abort();
-  const pid_t child = fork();
-  if (child == 0) {
-    const auto begin = std::chrono::steady_clock::now();
-    Cost cost = body();
-    cost.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (write(ends[1], &cost, sizeof cost) != sizeof cost) _exit(1);
-    _exit(0);
+// A run of `body`, which returns what it did, in a process of its own; several may be under way at once.
+class MeasuredRun {
+ public:
+  explicit MeasuredRun(const std::function<Cost()>& body) {
+    int ends[2];
+    if (pipe(ends) != 0) std::abort();
+    child_ = fork();
+    if (child_ == 0) {
+      const auto begin = std::chrono::steady_clock::now();
+      Cost cost = body();
+      cost.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (write(ends[1], &cost, sizeof cost) != sizeof cost) _exit(1);
+      _exit(0);
+    }
+    close(ends[1]);
+    result_ = ends[0];
   }
-  close(ends[1]);
-  Cost cost;
-  const bool good = read(ends[0], &cost, sizeof cost) == sizeof cost;
-  rusage usage{};
-  int status = 0;
-  wait4(child, &status, 0, &usage);
-  close(ends[0]);
-  if (!good || status != 0) {
-    std::fprintf(stderr, "a run failed\n");
-    std::exit(1);
+  Cost finish() { // once
+    Cost cost;
+    const bool good = read(result_, &cost, sizeof cost) == sizeof cost;
+    rusage usage{};
+    int status = 0;
+    wait4(child_, &status, 0, &usage);
+    close(result_);
+    if (!good || status != 0) {
+      std::fprintf(stderr, "a run failed\n");
+      std::exit(1);
+    }
+    cost.cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    cost.peak_bytes = double(usage.ru_maxrss) * 1024;
+    cost.waits = usage.ru_nvcsw;
+    return cost;
   }
-  cost.cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  cost.peak_bytes = double(usage.ru_maxrss) * 1024;
-  cost.waits = usage.ru_nvcsw;
-  return cost;
-}
+
+ private:
+  pid_t child_ = 0;
+  int result_ = -1;
+};
+
+inline Cost measure(const std::function<Cost()>& body) { return MeasuredRun(body).finish(); }
 
 } // namespace deadheat::bench
