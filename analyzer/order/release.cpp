@@ -436,14 +436,14 @@ void Causality::apply_mbarrier_async_arrive(ThreadKey lane0, std::uint32_t lanes
   contribute(*chain, lane0, Scope::cta, only_known(Clock::with(nullptr, entries)));
 }
 
-bool Causality::MbarrierState::Phase::seen_by(const Seen& who) const {
+bool remembered::MbarrierState::Phase::seen_by(const Seen& who) const {
   return std::any_of(seen.begin(), seen.end(), [&](const Seen& of) {
     return of.lane0 == who.lane0 && !(who.lanes & ~of.lanes) && of.scope == who.scope &&
            of.contributions == who.contributions;
   });
 }
 
-void Causality::MbarrierState::Phase::add_seen(const Seen& who) {
+void remembered::MbarrierState::Phase::add_seen(const Seen& who) {
   const auto gone = [&](Seen& of) { return of.lane0 == who.lane0 && !(of.lanes &= ~who.lanes); };
   seen.erase(std::remove_if(seen.begin(), seen.end(), gone), seen.end());
   constexpr std::size_t most = 64; // of warps that wait; others look again
