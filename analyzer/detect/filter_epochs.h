@@ -35,7 +35,8 @@ class Epochs {
     bool async_proxy = false, shared = false; // through the asynchronous proxy; of shared memory
     bool single = false; // of copies: they are one lane's
     bool apart = false; // surely knows nothing of the other blocks of its operation
-    std::uint64_t as_of = 0, apart_as_of = 0; // when it was looked up, and `alone`, in calls of ask_again()
+    // When it was looked up, and `alone`, in calls of ask_again(); 0: it is to be asked again.
+    std::uint64_t as_of = 0, apart_as_of = 0;
     bool alone = false; // what look_around() found
     std::array<SegmentId, 4> ordered{};
     struct StoodFor { // of a copy: what stands_for() was told last
