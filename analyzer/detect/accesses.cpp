@@ -226,7 +226,7 @@ void Detector::weak_lanes(const Batch& batch, const WeakAccess& access, const Ac
     all.warp = warp;
     all.module = access.module;
     all.site = access.site;
-    all.mask = all.everybodys = access.mask;
+    all.mask = access.mask;
     all.space = access.space;
     std::uint64_t by_rank[32];
     each_lane(access.mask, [&, to = by_rank](unsigned lane) mutable {
@@ -335,14 +335,17 @@ void Detector::strong(const StrongView& view) {
   const bool orders_nothing =
       pass_ == Pass::filter && !waits && causality_.orders_nothing(site.ordering, site.access != AccessKind::read);
   const std::uint64_t home = in_shared ? std::uint64_t(all.warp.block) + 1 : 0;
-  std::uint32_t everybodys = in_shared || width > all.page_left ? all.everybodys : 0;
-  each_lane(in_shared ? 0 : everybodys, [&](unsigned lane) { // whoever routed it did not know how wide it is
-    if (view.address(lane) % page_bytes + width <= page_bytes) everybodys &= ~(1u << lane);
-  });
-  std::uint32_t of_worker = view.own() | everybodys;
-  if (!all_active_ || !view.routed()) {
+  const auto crosses = [&](std::uint64_t address) { return !in_shared && address % page_bytes + width > page_bytes; };
+  std::uint32_t everybodys = in_shared ? all.of_cluster : 0; // which part of memory each element lies in is asked below
+  std::uint32_t of_worker = (everything_to_all_ && !in_shared ? all.mask : view.own()) | everybodys;
+  if (!all_active_ || everything_to_all_ || !view.routed()) {
     each_lane(of_worker & ~everybodys, [&](unsigned lane) {
-      if (!active_.test(partition_of(home, view.address(lane) / page_bytes))) of_worker &= ~(1u << lane);
+      const std::uint64_t address = view.address(lane);
+      if (crosses(address)) {
+        everybodys |= 1u << lane;
+      } else if (!active_.test(partition_of(home, address / page_bytes))) {
+        of_worker &= ~(1u << lane);
+      }
     });
   }
   const bool heard = pass_ == Pass::filter && slots_ && site.access != AccessKind::write &&
@@ -378,6 +381,7 @@ void Detector::strong(const StrongView& view) {
     const std::uint64_t memory = at->block, address = at->address;
     PartFindings* const mine =
         active_.test(partition_of(memory, address / page_bytes)) ? &part(memory, address) : nullptr;
+    strays_ |= mine && crosses(address) && !everything_to_all_;
     if (full_) leave_out(memory, address, width);
     if (pass_ == Pass::filter && mine && sides_.place(place).float_add) ++mine->additions[place];
     const bool looks =

@@ -40,7 +40,7 @@ constexpr auto take_table(std::index_sequence<index...>) {
 
 } // namespace
 
-// Of each of 32 lanes, a worker whose memory it touches: a byte each.
+// Of each of 32 lanes, the worker in whose memory it begins: a byte each.
 class Batcher::Owners {
  public:
   explicit Owners(const OwnerBytes& bytes, std::uint8_t bits = 0xFF)
@@ -210,9 +210,9 @@ void Batcher::weak(const trace::AccessView& view, std::uint32_t stamp, std::uint
     return to_one(first_worker);
   } else if (weak.affine) {
     const std::uint64_t other = view.address[last];
-    const std::uint64_t low = std::min(base, other), high = std::max(base, other) + most_lane_bytes;
-    if (low / page_bytes == first_page && high / page_bytes == first_page) return to_one(first_worker);
-    if (high - low > 64 * page_bytes || high < low) {
+    if (other / page_bytes == first_page) return to_one(first_worker);
+    const std::uint64_t low = std::min(base, other), high = std::max(base, other);
+    if (high - low > 64 * page_bytes) {
       to = ~0ull;
     } else {
       pages(low, high);
@@ -263,29 +263,24 @@ Batch::Common& Batcher::common(std::uint32_t stamp, std::size_t index, Batch::Wh
 }
 
 Batcher::Owners Batcher::owners_of(const LaneParts& parts) const {
-  if (std::has_single_bit(routing_.workers)) return Owners(parts.begin, std::uint8_t(routing_.workers - 1));
+  if (std::has_single_bit(routing_.workers)) return Owners(parts.part, std::uint8_t(routing_.workers - 1));
   OwnerBytes owners;
-  for (unsigned lane = 0; lane < 32; ++lane) owners[lane] = workers_[parts.begin[lane]];
+  for (unsigned lane = 0; lane < 32; ++lane) owners[lane] = workers_[parts.part[lane]];
   return Owners(owners);
 }
 
-// Each worker gets the lanes that touch its memory, so that none is looked at twice; `to` get it even when it has none.
-// Of all 32 lanes, and without a branch for each: which of two workers has a lane's page is as good as random.
+// Each worker gets the lanes that begin in its memory, so that none is looked at twice; `to` get it even when it has
+// none. Of all 32 lanes, and without a branch for each: which of two workers has a lane's page is as good as random.
 void Batcher::weak_lanes(const Weak& weak, std::uint64_t to) {
   const trace::AccessView& view = weak.view;
-  const LaneParts parts = lane_parts(view.address, most_lane_bytes);
+  const LaneParts parts = lane_parts(view.address);
   std::uint32_t lanes = view.mask; // that have an address
   if (!parts.limited) [[unlikely]]
     each_lane(view.mask,
               [&](unsigned lane) { lanes &= ~(std::uint32_t(view.address[lane] >= address_limit) << lane); });
   const Owners owners = owners_of(parts);
-  std::array<std::uint32_t, most_workers> of_worker;
-  for (unsigned worker = 0; worker < routing_.workers; ++worker) of_worker[worker] = owners.lanes(worker);
-  each_lane(parts.beyond & lanes, [&](unsigned lane) {
-    of_worker[worker_of((view.address[lane] + most_lane_bytes - 1) / page_bytes)] |= 1u << lane;
-  });
   for (unsigned worker = 0; worker < routing_.workers; ++worker) {
-    const std::uint32_t mine = of_worker[worker] & lanes;
+    const std::uint32_t mine = owners.lanes(worker) & lanes;
     if (mine || (to >> worker & 1)) lanes_to(worker, weak, mine);
   }
 }
@@ -336,7 +331,6 @@ void Batcher::strong(const trace::AccessView& view) {
   all.site = view.site;
   all.space = view.space;
   all.mask = view.mask;
-  all.page_left = most_lane_bytes;
   all.wrote = view.wrote;
   all.in_order = order.in_order();
   all.values = batch_->strong_values.count();
@@ -350,18 +344,12 @@ void Batcher::strong(const trace::AccessView& view) {
   };
   if (view.space == Space::shared) { // which block a rank of a cluster is, only the launch knows
     each_lane(view.mask, [&](unsigned lane) {
-      all.everybodys |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane;
+      all.of_cluster |= std::uint32_t(view.address[lane] >> cluster_shift != 0) << lane;
     });
     const unsigned own = worker_of_block(view.warp.block);
     for (unsigned worker = 0; worker < routing_.workers; ++worker) to(worker, worker == own ? view.mask : 0);
   } else {
-    const LaneParts parts = lane_parts(view.address, most_lane_bytes);
-    all.everybodys = parts.beyond & view.mask;
-    each_lane(all.everybodys, [&](unsigned lane) {
-      all.page_left =
-          std::min<std::uint32_t>(all.page_left, std::uint32_t(page_bytes - view.address[lane] % page_bytes));
-    });
-    const Owners owners = owners_of(parts);
+    const Owners owners = owners_of(lane_parts(view.address));
     for (unsigned worker = 0; worker < routing_.workers; ++worker)
       to(worker, routing_.workers == 1 ? view.mask : owners.lanes(worker) & view.mask);
   }

@@ -1,9 +1,11 @@
 // A piece of a log, decoded and sorted by who has to look at it: small enough that it stays in a core's cache between
 // the two.
 //
-// Weak accesses go to the workers whose memory they touch; everything else (synchronization, strong accesses,
-// operations) goes to all, since the order of accesses hangs on it. Stamps count records from the piece's begin, an
-// access taking one for each lane that a warp has, so that they are the same whoever decodes the piece.
+// Weak accesses go to the workers in whose memory they begin, and touch no other page as long as they are aligned to
+// their width, as the device demands (a damaged trace may say otherwise: Detector::strays()). Everything else
+// (synchronization, strong accesses, operations) goes to all, since the order of accesses hangs on it. Stamps count
+// records from the piece's begin, an access taking one for each lane that a warp has, so that they are the same whoever
+// decodes the piece.
 //
 // Thread-safety: a Batch is filled by one thread, then read by many.
 #pragma once
@@ -85,7 +87,7 @@ struct Batch {
 // What a worker pool looks like to whoever fills batches.
 struct Routing {
   unsigned workers = 1;
-  bool everything_to_all = false; // accesses whose strength their records do not tell
+  bool everything_to_all = false; // Detector::strays()
   // Of batches that are ready before somebody needs them; more would only leave the caches.
   std::uint64_t most_bytes_ahead = std::uint64_t(16) << 20;
   std::uint64_t piece_bytes = std::uint64_t(128) << 10; // of a batch, when it is full

@@ -74,8 +74,9 @@ class Detector {
   // ---- After the last batch.
   const Partitions& active() const { return active_; } // without those given up
   const PartFindings& findings(unsigned partition) const { return findings_[partition]; }
-  // Weak records of strong accesses came: what follows from them is known to all workers only if they get everything.
-  bool strays() const { return strays_; }
+  // Accesses came that a worker has to know of who did not get them, if not everything went to all: weak records of
+  // strong accesses, from which something follows for all, and what touches a page that it does not begin in.
+  bool strays() const { return strays_ || (filter_.crossed() && !everything_to_all_); }
   // Several devices were at work, where it had taken a scope of one device for one of all.
   bool unexpected_device() const {
     return (covers_device_ || causality_.took_device_for_all()) && operations_.several_devices();

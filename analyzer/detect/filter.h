@@ -109,6 +109,9 @@ class Filter {
            epochs_.bytes();
   }
 
+  // A lane's access touched another page of global memory than it began in, as none does that is aligned to its width.
+  bool crossed() const { return crossed_; }
+
   // Calls each(group) for the groups of copies that memory still names.
   template <typename Each>
   void each_group(Each&& each) {
@@ -161,7 +164,7 @@ class Filter {
     }
 
    private:
-    std::array<const void*, 32> lines_;
+    std::array<const void*, 64> lines_; // room for those of two groups of lanes, so that it is hardly ever full
     unsigned count_ = 0;
   };
   struct Spot { // a unit of a group
@@ -288,6 +291,7 @@ class Filter {
   PageKey last_key_{~0ull, ~0ull};
   ShadowPage* last_page_ = nullptr;
   std::uint32_t last_id_ = 0; // of the last page that there was
+  bool crossed_ = false;
   // From one page of a range to the next that is looked at here, about.
   static constexpr std::uint64_t most_pages_on = 64;
   // Of a range of fewer pages each is looked at.
@@ -302,6 +306,7 @@ inline void Filter::each_unit(std::uint64_t memory, std::uint64_t address, std::
   const std::uint32_t unit = bits & 1 ? 0 : bits & 2 ? 1 : 2;
   for (const std::uint64_t end = address + bytes; address < end;) {
     const std::uint64_t page_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+    crossed_ |= page_end != end && memory == 0;
     ShadowPage* const found = page(memory, address);
     if (!found) {
       address = page_end;

@@ -37,19 +37,20 @@ class LanesAhead {
       runs_.back().end = end;
     }
   }
-  // Somebody is about to look at the lane of that number, and those behind it.
+  // Somebody is about to look at the lane of that number, and those of its access behind it.
   [[gnu::always_inline]] void before(std::uint32_t lane) {
-    if (lane >= ready_) go_on(lane);
+    if (lane + access_lanes > ready_) go_on(lane);
   }
 
  private:
-  static constexpr std::uint32_t distance = 32; // lanes from one step to the next
+  static constexpr std::uint32_t access_lanes = 32, distance = 32; // distance: lanes from one step to the next
   static constexpr std::size_t accesses_ahead = 16;
   static constexpr unsigned groups = 4 * distance; // more than there can be at once
   Filter::Ahead& group(unsigned number) { return groups_[number % groups]; }
 
+  // By whole distances, so that as a rule each step has one group to do each time.
   void go_on(std::uint32_t lane) {
-    ready_ = lane + distance;
+    ready_ = (lane + access_lanes + distance - 1) / distance * distance;
     while (made_ < ready_ + (Filter::steps - 1) * distance && make()) {
     }
     for (unsigned step = 1; step < Filter::steps; ++step) {

@@ -68,28 +68,25 @@ bool has_avx512() {
 
 constexpr int page_log2 = std::countr_zero(page_bytes);
 
-LaneParts parts_one_by_one(const std::uint64_t* addresses, std::uint32_t bytes) {
+LaneParts parts_one_by_one(const std::uint64_t* addresses) {
   LaneParts of;
   for (unsigned lane = 0; lane < 32; ++lane) {
     const std::uint64_t address = addresses[lane];
-    of.begin[lane] = std::uint8_t(partition_of(0, address / page_bytes));
-    of.beyond |= std::uint32_t(address % page_bytes + bytes > page_bytes) << lane;
+    of.part[lane] = std::uint8_t(partition_of(0, address / page_bytes));
     of.limited &= address < address_limit;
   }
   return of;
 }
 
-[[gnu::target("avx2")]] LaneParts parts_by_avx2(const std::uint64_t* addresses, std::uint32_t bytes) {
-  const __m256i multiplier = _mm256_set1_epi32(int(part_multiplier)), offset = _mm256_set1_epi32(int(page_bytes - 1)),
-                last = _mm256_set1_epi32(int(std::uint32_t(page_bytes) - bytes));
-  __m256i part[4], beyond[4], high_bits = _mm256_setzero_si256();
+[[gnu::target("avx2")]] LaneParts parts_by_avx2(const std::uint64_t* addresses) {
+  const __m256i multiplier = _mm256_set1_epi32(int(part_multiplier));
+  __m256i part[4], high_bits = _mm256_setzero_si256();
   for (unsigned i = 0; i < 4; ++i) { // lanes 0, 1, 4, 5 of each eight; 2, 3, 6, 7
     const __m256 a = _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(addresses + 8 * i))),
                  b = _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(addresses + 8 * i + 4)));
     const __m256i low = _mm256_castps_si256(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0))),
                   high = _mm256_castps_si256(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
     high_bits = _mm256_or_si256(high_bits, high);
-    beyond[i] = _mm256_cmpgt_epi32(_mm256_and_si256(low, offset), last);
     const __m256i number =
         _mm256_xor_si256(_mm256_or_si256(_mm256_srli_epi32(low, page_log2), _mm256_slli_epi32(high, 32 - page_log2)),
                          _mm256_srli_epi32(high, page_log2));
@@ -101,20 +98,15 @@ LaneParts parts_one_by_one(const std::uint64_t* addresses, std::uint32_t bytes) 
                                          0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
   LaneParts of;
   const __m256i parts = _mm256_packus_epi16(_mm256_packs_epi32(part[0], part[1]), _mm256_packs_epi32(part[2], part[3]));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(of.begin.data()),
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(of.part.data()),
                       _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(parts, halves), lanes));
-  const __m256i ends =
-      _mm256_packs_epi16(_mm256_packs_epi32(beyond[0], beyond[1]), _mm256_packs_epi32(beyond[2], beyond[3]));
-  of.beyond =
-      std::uint32_t(_mm256_movemask_epi8(_mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(ends, halves), lanes)));
   of.limited = _mm256_testz_si256(high_bits, _mm256_set1_epi32(int(~std::uint32_t((address_limit >> 32) - 1))));
   return of;
 }
 
-[[gnu::target(DEADHEAT_AVX512)]] LaneParts parts_by_avx512(const std::uint64_t* addresses, std::uint32_t bytes) {
+[[gnu::target(DEADHEAT_AVX512)]] LaneParts parts_by_avx512(const std::uint64_t* addresses) {
   constexpr __mmask8 all = 0xFF; // named, since GCC 12 warns of the intrinsics that do without
-  const __m512i multiplier = _mm512_set1_epi64(part_multiplier), offset = _mm512_set1_epi64(page_bytes - 1),
-                last = _mm512_set1_epi64(static_cast<long long>(page_bytes - bytes));
+  const __m512i multiplier = _mm512_set1_epi64(part_multiplier);
   LaneParts of;
   __m512i bits = _mm512_setzero_si512();
   for (unsigned lane = 0; lane < 32; lane += 8) {
@@ -122,8 +114,7 @@ LaneParts parts_one_by_one(const std::uint64_t* addresses, std::uint32_t bytes) 
                   mixed = _mm512_xor_si512(number, _mm512_maskz_srli_epi64(all, number, 32)),
                   product = _mm512_maskz_mul_epu32(all, mixed, multiplier);
     bits = _mm512_or_si512(bits, eight);
-    of.beyond |= std::uint32_t(_mm512_cmpgt_epi64_mask(_mm512_and_si512(eight, offset), last)) << lane;
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(of.begin.data() + lane),
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(of.part.data() + lane),
                      _mm512_maskz_cvtepi64_epi8(all, _mm512_maskz_srli_epi64(all, product, 24)));
   }
   of.limited = !_mm512_test_epi64_mask(bits, _mm512_set1_epi64(static_cast<long long>(~(address_limit - 1))));
@@ -139,9 +130,9 @@ std::uint32_t pack_lanes(const std::uint64_t* addresses, std::uint32_t mask, std
   return 32;
 }
 
-LaneParts lane_parts(const std::uint64_t* addresses, std::uint32_t bytes) {
+LaneParts lane_parts(const std::uint64_t* addresses) {
   static const auto parts = lane_parts_versions().front();
-  return parts(addresses, bytes);
+  return parts(addresses);
 }
 
 // What this processor has of those that need more than all have, and the one that needs nothing.

@@ -38,13 +38,12 @@ inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
   return unsigned(std::uint32_t(page_number ^ page_number >> 32) * part_multiplier >> 24);
 }
 
-// The same of what 32 lanes touch in global memory, `bytes` each at most, several at once.
+// The same of where 32 lanes begin in global memory, several at once.
 struct LaneParts {
-  std::array<std::uint8_t, 32> begin; // the part in which each begins
-  std::uint32_t beyond = 0; // lanes that may touch the next page, too
+  std::array<std::uint8_t, 32> part; // of each
   bool limited = true; // all addresses lie below address_limit
 };
-using FindLaneParts = LaneParts(const std::uint64_t* addresses, std::uint32_t bytes);
+using FindLaneParts = LaneParts(const std::uint64_t* addresses);
 FindLaneParts lane_parts;
 
 // Writes the addresses of the lanes of `mask` one behind the other, and perhaps others behind them; `to` has room

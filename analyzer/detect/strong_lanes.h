@@ -25,11 +25,8 @@ struct StrongAccesses {
   std::uint32_t module = 0, site = 0;
   std::uint32_t mask = 0; // lanes
   std::uint32_t wrote = 0; // lanes of an atomic that stored
-  // Lanes that may touch several parts of memory, or touch another block's of the cluster. Shared memory: their
-  // addresses have the rank still.
-  std::uint32_t everybodys = 0;
-  // Global memory: no access of so many bytes touches another page than it begins in; most_lane_bytes at most.
-  std::uint32_t page_left = 0;
+  std::uint32_t of_cluster = 0; // lanes that touch shared memory of a block of the cluster by its rank, which is in
+                                // their addresses still
   std::uint32_t values = 0; // where they begin in the batch
   Space space = Space::global;
   bool in_order = true; // lower lanes reached the location first

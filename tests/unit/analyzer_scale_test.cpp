@@ -94,30 +94,44 @@ TEST(Scale, ThreadsChunksAndMemoryDoNotMatter) {
 
 // Eight bytes that only a damaged trace has at an odd place: half of them are in a page that another worker may have,
 // and touched there without order.
-TEST(Scale, StrongAccessesOverAPagesEndAreOfBothPages) {
-  std::vector<trace::Record> records = launch(
-      {{AccessKind::write, Space::global, 4}, {AccessKind::write, Space::global, 8, 1, Ordering::relaxed, Scope::gpu}},
-      2, 1, 1 << 20);
-  trace::Access access;
-  access.module = 1;
-  for (std::uint64_t page = 1; page <= 32; ++page) {
-    access.warp = {1, 0, 0};
-    access.site = 0;
-    access.mask = 1;
-    access.address[0] = memory + page * 4096;
-    records.push_back(access);
-    access.warp.block = 1;
-    access.site = 1;
-    access.mask = 0b11;
-    access.address[0] = memory + page * 4096 - 4;
-    access.address[1] = memory + page * 4096 + 2048; // nobody else's
-    records.push_back(access);
+TEST(Scale, AccessesOverAPagesEndAreOfBothPages) {
+  const std::vector<SiteOf> sites{{AccessKind::write, Space::global, 4},
+                                  {AccessKind::write, Space::global, 8, 1, Ordering::relaxed, Scope::gpu},
+                                  {AccessKind::write, Space::global, 4, 2, Ordering::relaxed, Scope::gpu},
+                                  {AccessKind::atomic, Space::global, 8, 1, Ordering::acq_rel, Scope::gpu},
+                                  {AccessKind::write, Space::global, 8},
+                                  {AccessKind::read, Space::global, 4, 2}};
+  enum class Shape { scattered, row, alike };
+  for (const Shape shape : {Shape::scattered, Shape::row, Shape::alike}) {
+    for (std::uint32_t site = 1; site < sites.size(); ++site) {
+      std::vector<trace::Record> records = launch(sites, 2, 1, 1 << 20);
+      trace::Access access;
+      access.module = 1;
+      for (std::uint64_t page = 1; page <= 32; ++page) {
+        access.warp = {1, 0, 0};
+        access.site = 0;
+        access.mask = 1;
+        access.address[0] = memory + page * 4096;
+        records.push_back(access);
+        access.warp.block = 1;
+        access.site = site;
+        access.mask = 0b111;
+        for (const std::uint64_t lane : {0u, 1u, 2u}) {
+          access.address[lane] = memory + page * 4096 - 4;
+          if (shape == Shape::row) access.address[lane] -= 8 * lane; // the others' words are nobody else's
+          if (shape == Shape::scattered && lane) access.address[lane] += 1024 + 16 * lane * lane;
+          access.wrote[lane] = true;
+        }
+        records.push_back(access);
+      }
+      records.push_back(trace::OperationEnd{1});
+      const Chunks chunks(records, 7);
+      SCOPED_TRACE(testing::Message() << "site " << site << ", shape " << int(shape));
+      const std::string expected = found(chunks, 1);
+      ASSERT_NE(expected.find(shape == Shape::alike ? " x96" : " x32"), std::string::npos) << expected;
+      for (unsigned jobs : {2u, 3u, 7u}) ASSERT_EQ(found(chunks, jobs), expected) << jobs;
+    }
   }
-  records.push_back(trace::OperationEnd{1});
-  const Chunks chunks(records, 7);
-  const std::string expected = found(chunks, 1);
-  EXPECT_NE(expected.find(" x32"), std::string::npos) << expected;
-  for (unsigned jobs : {2u, 3u, 7u}) EXPECT_EQ(found(chunks, jobs), expected) << jobs;
 }
 
 // A warp writes rows, and then adds to their words, each lane to its own; so does another block, behind no barrier: its

@@ -136,24 +136,21 @@ TEST(StrongLanes, ComeOutAsTheyWentIn) {
   }
 }
 
-TEST(StrongLanes, WhoeverMayTouchMoreIsEverybodys) {
+TEST(StrongLanes, WhoeverTouchesAnotherBlocksMemoryIsNamed) {
   detect::Routing routing;
   routing.workers = 2;
   detect::Batch batch;
   detect::Batcher batcher(routing, batch, [&]() -> detect::Batch& { return batch; });
   trace::Access access;
   access.mask = 0b1111;
-  std::ranges::copy(std::array{std::uint64_t(0), page_bytes - 64, page_bytes - 63, page_bytes - 1},
-                    access.address.begin());
+  access.address[1] = 2ull << cluster_shift;
   trace::AccessView view = trace::view_of(access);
   view.strong = true;
   batcher.access(view);
-  EXPECT_EQ(batch.strong[0].everybodys, 0b1100u);
-  EXPECT_EQ(batch.strong[0].page_left, 1u);
-  access.space = view.space = Space::shared;
-  access.address[1] |= 2ull << cluster_shift;
+  EXPECT_EQ(batch.strong[0].of_cluster, 0u); // global memory
+  view.space = Space::shared;
   batcher.access(view);
-  EXPECT_EQ(batch.strong[1].everybodys, 0b0010u);
+  EXPECT_EQ(batch.strong[1].of_cluster, 0b0010u);
 }
 
 TEST(StrongLanes, ValuesThatAreAlikeTakeOneWord) {
