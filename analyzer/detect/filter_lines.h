@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analyzer/detect/filter_arrays.h"
+#include "analyzer/detect/partition.h"
 
 namespace deadheat::detect {
 
@@ -116,18 +117,22 @@ class LineTable {
     std::uint8_t size = 0;
   };
   static constexpr unsigned most_depth = 200;
-  // Alike for all units of a block. Not by what partition_of() multiplies: a worker's pages have some bits of that
-  // product in common, and tables would be full in some places and empty in others.
+  // A block's hash, alike for all its units: of the product that partition_of() takes a page's part from, what lies
+  // below the part. Pages at regular distances, of which such a product is spread evenly, lie evenly in a worker's
+  // tables then as in those of one that has all pages: those of a part are an interval of the product, which these bits
+  // divide again. By another product a worker's pages would be as good as random, and every third line too full for its
+  // own; by the part's bits some places of its tables would be full and others empty.
   static std::uint64_t mixed(std::uint32_t key) {
-    return ((key & ~array_bit) >> EntryArrays::units_log2) * 0xd6e8feb86659fd93u;
+    return block(key) * (std::uint64_t(part_multiplier) << (64 - part_shift));
   }
+  static std::uint32_t block(std::uint32_t key) { return (key & ~array_bit) >> EntryArrays::units_log2; }
   // Monotonous in the hash: a table that grows is copied from front to back.
   static std::uint32_t home(std::uint32_t key, std::uint32_t count) {
     return std::uint32_t((std::uint64_t(std::uint32_t(mixed(key) >> (32 - of_region_log2))) * count) >> 32);
   }
   // From one line for the key to the next: near, and not the same for all keys, so that full lines do not cluster.
   static std::uint32_t step(std::uint32_t key, std::uint32_t count) {
-    const std::uint32_t step = 1 + 2 * (std::uint32_t(mixed(key) >> 20) & 31);
+    const std::uint32_t step = 1 + 2 * std::uint32_t(block(key) * 0xd6e8feb86659fd93u >> 59);
     return step < count ? step : 1;
   }
   static std::uint32_t larger(std::uint32_t count, unsigned number);

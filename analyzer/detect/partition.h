@@ -21,9 +21,11 @@ namespace deadheat::detect {
 inline constexpr unsigned partitions = 256;
 using Partitions = std::bitset<partitions>; // a set of them
 
-// One of many that were tried: with others the blocks of a part come together in few lines of LineTable, whose hash is
-// a product, too.
-inline constexpr std::uint32_t part_multiplier = 0x1ec2df69u;
+// Pages at regular distances are to fall evenly into parts, and those of a part evenly into what the product's lower
+// bits name (LineTable): so no fraction of the multiplier that shifts leave, of 4 to 18 bits, is close to one with a
+// small denominator. Of 600 million that were tried this one keeps farthest from them (ARCHITECTURE.md).
+inline constexpr std::uint32_t part_multiplier = 0xe69d290bu;
+inline constexpr unsigned part_shift = 24; // bits of the product that the part leaves
 // Multiples of the golden ratio lie apart: of blocks that come one behind the other, or each so many, about as many
 // fall into either half of all, any quarter and so on, wherever one begins. The last bits of the part say which, so
 // that blocks at work at the same time are evenly shared.
@@ -35,7 +37,7 @@ inline unsigned partition_of_block(std::uint64_t memory) {
 }
 inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
   if (memory) return partition_of_block(memory);
-  return unsigned(std::uint32_t(page_number ^ page_number >> 32) * part_multiplier >> 24);
+  return unsigned(std::uint32_t(page_number ^ page_number >> 32) * part_multiplier >> part_shift);
 }
 
 // The same of where 32 lanes begin in global memory, several at once.

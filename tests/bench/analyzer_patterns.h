@@ -285,25 +285,17 @@ class PatternSource final : public detect::Source {
             break;
           case Pattern::far_words:
           case Pattern::far_bytes:
-            // In no order, each once: multiplication by an odd number is a permutation.
             warp.each(w, pattern_ == Pattern::far_words ? store : put_byte, false,
-                      [&](unsigned lane) { return memory + ((at + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart; });
+                      [&](unsigned lane) { return far(at + lane); });
             break;
-          case Pattern::far_atomics:
-            warp.each(w, add, true,
-                      [&](unsigned lane) { return memory + ((at + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart; });
-            break;
-          case Pattern::far_rows:
-            warp.affine(w, store, Space::global, memory + (at / lanes * 0x9e3779b1u & 0xFFFFFF) * far_apart, 4);
-            break;
+          case Pattern::far_atomics: warp.each(w, add, true, [&](unsigned lane) { return far(at + lane); }); break;
+          case Pattern::far_rows: warp.affine(w, store, Space::global, far(at / lanes), 4); break;
           case Pattern::far_short:
-            warp.affine(w, store, Space::global, memory + (at / lanes * 0x9e3779b1u & 0xFFFFFF) * far_apart, 4,
-                        i % 2 ? 0xFFFFu : 0xFFu);
+            warp.affine(w, store, Space::global, far(at / lanes), 4, i % 2 ? 0xFFFFu : 0xFFu);
             break;
           case Pattern::far_mixed:
-            warp.each(w, i % 2 ? gather : add, i % 2 == 0, [&](unsigned lane) {
-              return memory + (((at - i % 2 * lanes) / 2 + lane) * 0x9e3779b1u & 0xFFFFFF) * far_apart;
-            });
+            warp.each(w, i % 2 ? gather : add, i % 2 == 0,
+                      [&](unsigned lane) { return far((at - i % 2 * lanes) / 2 + lane); });
             break;
           case Pattern::far_handed:
           case Pattern::far_permuted:
@@ -378,14 +370,23 @@ class PatternSource final : public detect::Source {
       for (unsigned i = 0; i < 16; ++i) warp.affine(w, row, Space::shared, at + 128 * ((w * 4 + i) % 32), 4);
   }
 
-  // A permutation of the numbers below a power of two.
+  // A permutation of the numbers below `count`: of all below a power of two, until one comes that is.
   static std::uint64_t shuffled(std::uint64_t i, std::uint64_t count) {
-    const int half = std::countr_zero(count) / 2;
-    for (int round = 0; round < 3; ++round) {
-      i = i * 0x9e3779b97f4a7c15u % count;
-      i ^= i >> half;
-    }
+    const std::uint64_t mask = std::bit_ceil(count) - 1;
+    const int half = (std::bit_width(mask) + 1) / 2;
+    do {
+      for (int round = 0; round < 3; ++round) {
+        i = i * 0x9e3779b97f4a7c15u & mask;
+        i ^= i >> half;
+      }
+    } while (i >= count);
     return i;
+  }
+  // In no order, each once. By one product alone they would lie more evenly than any that a program chooses, for
+  // whoever hashes by products, and a half of them less so.
+  static std::uint64_t far(std::uint64_t number) {
+    constexpr std::uint64_t count = 1 << 24;
+    return memory + shuffled(number % count, count) * far_apart;
   }
   // Every phase goes over the same words, each time in another order.
   void in_turns(Warp& warp, std::uint32_t block, std::uint32_t turn) const {
@@ -399,7 +400,7 @@ class PatternSource final : public detect::Source {
             std::uint64_t slot = (w * phase_accesses + i) * lanes + lane;
             if (phase) slot = shuffled((slot + 77 * phase) % words, words);
             const std::uint64_t word = (std::uint64_t(block) * turns + turn) * words + slot;
-            return memory + (word * 0x9e3779b1u & 0xFFFFFF) * far_apart;
+            return far(word);
           });
         }
       }
@@ -410,7 +411,7 @@ class PatternSource final : public detect::Source {
   void give_or_take(Warp& warp, std::uint32_t w, std::uint32_t block, std::uint64_t at) const {
     const std::uint64_t words = blocks_ / 2 * per_block(pattern_);
     const bool take = launch_of(block) == 2;
-    auto row = [&](std::uint64_t number) { return memory + number * 0x9e3779b1u % (words / lanes) * far_apart; };
+    auto row = [&](std::uint64_t number) { return memory + shuffled(number, words / lanes) * far_apart; };
     if (pattern_ == Pattern::row_zeroed) {
       if (!take) return warp.affine(w, store, Space::global, row(at % words / lanes), 4);
       return warp.each(w, add, true, [&](unsigned lane) {
@@ -426,7 +427,7 @@ class PatternSource final : public detect::Source {
               adds, [&](unsigned lane) {
                 std::uint64_t i = (at + lane) % words; // the place in the order of writing
                 if (take) i = pattern_ == Pattern::far_handed ? (i + words / 2 + lanes) % words : shuffled(i, words);
-                const std::uint64_t word = i * 0x9e3779b1u % words;
+                const std::uint64_t word = shuffled(i, words);
                 return memory + (pattern_ == Pattern::handed ? 8 * word + 4 * (scatter(word) & 1) : word * far_apart);
               });
   }
