@@ -261,11 +261,13 @@ bool World::step_of_barrier(Strand& s) {
   } else if (s.step == 0) {
     reserve(s);
     s.step = 1;
-  } else if (s.step == 1) {
+  } else if (s.step == 1) { // when all have come so far their log says that it is over, and those that sleep arrive later
+    all(s, {what, 0, 0, 0, meeting(s).phase, false, 0});
     publish(s);
     s.step = 2;
   } else if (s.step == 2) {
-    all(s, {what, 0, 0, 0, arrive(s, threads), false, 0});
+    const std::uint32_t phase = truth[{s.block, s.warp * 32 + unsigned(__builtin_ctz(s.lanes))}].back().phase;
+    EXPECT_EQ(arrive(s, threads), phase);
     s.step = 3;
   } else if (meeting(s).phase >= awaited(s)) {
     return next(s);
