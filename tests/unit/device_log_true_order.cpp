@@ -261,8 +261,8 @@ bool World::step_of_barrier(Strand& s) {
   } else if (s.step == 0) {
     reserve(s);
     s.step = 1;
-  } else if (s.step ==
-             1) { // when all have come so far their log says that it is over, and those that sleep arrive later
+  } else if (s.step == 1) {
+    // When all have come so far their log may say that it is over, though those that sleep here arrive later.
     all(s, {what, 0, 0, 0, meeting(s).phase, false, 0});
     publish(s);
     s.step = 2;
