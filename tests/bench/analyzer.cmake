@@ -1,5 +1,5 @@
 add_executable(analyzer_bench ${CMAKE_CURRENT_SOURCE_DIR}/analyzer_bench.cpp)
-target_link_libraries(analyzer_bench PRIVATE deadheat_detect deadheat_trace)
+target_link_libraries(analyzer_bench PRIVATE deadheat_detect deadheat_trace Boost::program_options)
 target_link_options(analyzer_bench PRIVATE -static-libstdc++ -static-libgcc) # to be carried to other machines
 # The same patterns as plain threads, watched by ThreadSanitizer. Its loops are to stay loops of single accesses.
 add_executable(tsan_patterns ${CMAKE_CURRENT_SOURCE_DIR}/tsan_patterns.cpp)

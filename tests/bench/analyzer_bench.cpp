@@ -2,28 +2,31 @@
 // machine itself gives, how time grows, and how it compares with ThreadSanitizer on the same pattern. Every figure is
 // of a process of its own.
 //
-//   analyzer_bench [--largest N] [--workers 2,4] [--rounds R] [--tsan PATH]
-//       N: accesses of the largest run, 1e8 unless told; workers: the numbers to try beside one, 2 unless told; R: of
-//       what is said of several workers, and of the rate of one, the median of so many (3 unless told). Of several:
-//       how many times as fast as one before and after them, and what they do of what as many analyses of one worker do
-//       at the same time, which share nothing and are subject to the same neighbours
+//   analyzer_bench [--largest N] [--workers 2,4] [--rounds R] [--patterns A,B]
+//       Of several workers: how many times as fast as one before and after them (the median of the rounds), the same of
+//       the fastest run of either kind (neighbours only ever slow a run down), and what they do of what as many
+//       analyses of one worker do at the same time, which share nothing and have the same neighbours
 //   analyzer_bench --profile PATTERN [--largest N] [--jobs J]      one run alone, with its memory
 //   analyzer_bench --memory PATTERN [--largest N]     of runs of N / 4, N / 2 and N accesses: bytes that each further
 //       byte touched costs, and the constant besides ("all": of every pattern)
 //   analyzer_bench --profile machine [--workers 2,4]               what the machine itself gives, and which processors
 //       share no core
-//   --cpus 0,2,4                  with any of them: J workers run on the first J of these
 //   analyzer_bench --profile PATTERN [--largest N] --write TRACE   no run: the accesses as a trace for `deadheat
 //   analyze`
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <boost/program_options.hpp>
 
 #include "analyzer/detect/find.h"
 #include "tests/bench/analyzer_patterns.h"
@@ -153,77 +156,126 @@ void print_memory(Pattern pattern, std::uint64_t largest) {
   std::fflush(stdout);
 }
 
-} // namespace
+// "2,4": each of them by `to`; what is between two commas and is nothing of the kind throws std::invalid_argument.
+template <class To>
+auto listed(const std::string& text, To&& to) {
+  std::vector<decltype(to(text))> result;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    result.push_back(to(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return result;
+}
+int number(const std::string& text) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
+    throw std::invalid_argument("'" + text + "': no number");
+  }
+  return value;
+}
+unsigned count(const std::string& text) {
+  const int value = number(text);
+  if (value == 0) throw std::invalid_argument("--workers: at least 1");
+  return unsigned(value);
+}
+Pattern pattern_named(const std::string& name) {
+  for (Pattern pattern : patterns)
+    if (name == name_of(pattern)) return pattern;
+  throw std::invalid_argument("'" + name + "': no pattern");
+}
 
-int main(int argc, char** argv) {
-  double largest = 1e8;
+struct Options {
+  std::uint64_t largest = 0; // accesses
   unsigned jobs = 1, rounds = 3;
-  std::vector<unsigned> workers{2};
-  std::string profiled, written, memory;
-  std::string tsan = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1) + "tsan_patterns";
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (!std::strcmp(argv[i], "--largest")) largest = std::strtod(argv[i + 1], nullptr);
-    if (!std::strcmp(argv[i], "--tsan")) tsan = argv[i + 1];
-    if (!std::strcmp(argv[i], "--profile")) profiled = argv[i + 1];
-    if (!std::strcmp(argv[i], "--memory")) memory = argv[i + 1];
-    if (!std::strcmp(argv[i], "--write")) written = argv[i + 1];
-    auto numbers = [&](auto&& add) {
-      for (char* at = argv[i + 1]; *at; at += *at == ',') add(std::strtoul(at, &at, 10));
-    };
-    if (!std::strcmp(argv[i], "--workers")) {
-      workers.clear();
-      numbers([&](unsigned long count) { workers.push_back(unsigned(count)); });
-    }
-    if (!std::strcmp(argv[i], "--cpus")) numbers([](unsigned long cpu) { cpus.push_back(int(cpu)); });
-    if (!std::strcmp(argv[i], "--rounds")) rounds = std::max(1u, unsigned(std::strtoul(argv[i + 1], nullptr, 10)));
-    if (!std::strcmp(argv[i], "--jobs")) jobs = unsigned(std::strtoul(argv[i + 1], nullptr, 10));
-  }
-  if (!memory.empty()) {
-    for (Pattern pattern : patterns) {
-      if (memory == "all" || memory == name_of(pattern)) print_memory(pattern, std::uint64_t(largest));
-    }
-    return 0;
-  }
-  if (profiled == "machine") {
-    if (cpus.empty()) {
-      std::printf("processors that share no core: ");
-      for (const char* comma = ""; int cpu : cpus_apart()) std::printf("%s%d", std::exchange(comma, ","), cpu);
-      std::printf("\n");
-    }
-    for (unsigned count : workers) {
-      spread(count);
-      std::printf("machine, %u workers: arithmetic %.2f, pipelines %.2f, memory %.2f times as fast\n", count,
-                  arithmetic_gain(count), pipelines_gain(count), memory_gain(count));
-    }
-    return 0;
-  }
-  if (!profiled.empty()) {
-    for (Pattern pattern : patterns) {
-      if (profiled != name_of(pattern)) continue;
-      if (!written.empty()) return write_trace(pattern, std::uint64_t(largest), written);
-      const Cost cost = analysis(pattern, std::uint64_t(largest), jobs);
-      const double constant = analysis(Pattern::tiled, 1, jobs).peak_bytes;
-      std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB, %.2f bytes a byte, %ld waits\n", name_of(pattern),
-                  double(cost.accesses) / cost.cpu / 1e6, double(cost.accesses) / cost.wall / 1e6,
-                  cost.peak_bytes / 1e6, (cost.peak_bytes - constant) / touched(pattern, cost.accesses), cost.waits);
-    }
-    return 0;
-  }
-  const std::uint64_t usual = std::uint64_t(std::min(largest, 64e6));
-  // A process that analyses next to nothing: the constant.
-  const double constant = analysis(Pattern::tiled, 1, 1).peak_bytes;
+  std::vector<unsigned> workers;
+  std::vector<Pattern> patterns;
+  std::string tsan; // the program with the same patterns
+};
 
+void print_machine(const Options& options) {
+  if (cpus.empty()) {
+    std::printf("processors that share no core: ");
+    for (const char* comma = ""; int cpu : cpus_apart()) std::printf("%s%d", std::exchange(comma, ","), cpu);
+    std::printf("\n");
+  }
+  for (unsigned count : options.workers) {
+    spread(count);
+    std::printf("machine, %u workers: arithmetic %.2f, pipelines %.2f, memory %.2f times as fast\n", count,
+                arithmetic_gain(count), pipelines_gain(count), memory_gain(count));
+  }
+}
+
+void print_profile(Pattern pattern, const Options& options) {
+  const Cost cost = analysis(pattern, options.largest, options.jobs);
+  const double constant = analysis(Pattern::tiled, 1, options.jobs).peak_bytes;
+  std::printf("%s: %.1f M/s of CPU, %.1f M/s, %.1f MB, %.2f bytes a byte, %ld waits\n", name_of(pattern),
+              double(cost.accesses) / cost.cpu / 1e6, double(cost.accesses) / cost.wall / 1e6, cost.peak_bytes / 1e6,
+              (cost.peak_bytes - constant) / touched(pattern, cost.accesses), cost.waits);
+}
+
+// What several workers gain, a round at a time.
+struct Gains {
+  std::vector<double> gains, of_alone;
+  double fastest = INFINITY; // seconds
+
+  void print(double fastest_of_one) const {
+    std::printf(" %4.2f %4.2f %4.2f |", median(gains), fastest_of_one / fastest, median(of_alone));
+  }
+};
+
+// constant: what a process takes that analyses next to nothing, in bytes.
+void print_pattern(Pattern pattern, double constant, const Options& options) {
+  const bool compared = pattern < Pattern::far_words; // with ThreadSanitizer
+  const bool for_memory = !compared && pattern != Pattern::ring && pattern != Pattern::staged;
+  const std::uint64_t accesses = std::min<std::uint64_t>(options.largest, for_memory ? 1u << 23 : 64'000'000u);
+  Cost one;
+  std::vector<double> cpu;
+  double fastest = INFINITY; // of one worker
+  std::vector<Gains> of(options.workers.size());
+  for (unsigned round = 0; round < options.rounds; ++round) {
+    // Between two runs of one worker, so that what a machine becomes slower by meanwhile counts for nothing.
+    const auto of_one = [&] {
+      one = analysis(pattern, accesses, 1);
+      cpu.push_back(one.cpu);
+      fastest = std::min(fastest, one.wall);
+      return one.wall;
+    };
+    double before = round ? one.wall : of_one();
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const Cost several = analysis(pattern, accesses, options.workers[i]);
+      of[i].of_alone.push_back(double(several.accesses) / several.wall /
+                               rate_alone(pattern, accesses, options.workers[i]));
+      const double after = of_one();
+      of[i].gains.push_back((before + after) / 2 / several.wall);
+      of[i].fastest = std::min(of[i].fastest, several.wall);
+      before = after;
+    }
+  }
+  const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
+  std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);
+  for (const Gains& gains : of) gains.print(fastest);
+  std::printf(" %7.2f |", (one.peak_bytes - constant) / touched(pattern, one.accesses));
+  const double tsan_one = compared ? tsan_cpu(options.tsan, pattern, accesses, 1) : 0;
+  if (tsan_one > 0) std::printf(" %9.1f %9.2f", n / tsan_one / 1e6, cpu_seconds / tsan_one);
+  std::printf("%s\n", one.races ? "  RACES FOUND" : "");
+  std::fflush(stdout);
+}
+
+void print_patterns(const Options& options) {
+  const double constant = analysis(Pattern::tiled, 1, 1).peak_bytes;
   auto each_worker = [&](const char* format, auto&& value) {
-    for (unsigned count : workers) std::printf(format, value(count));
+    for (unsigned count : options.workers) std::printf(format, value(count));
   };
   std::printf("%-12s %5s %8s |", "", "M", "M/s");
-  each_worker(" %9u |", [](unsigned count) { return count; });
-  std::printf(" workers: times as fast; of what as many analyses do at the same time that share nothing");
+  each_worker(" %14u |", [](unsigned count) { return count; });
+  std::printf(" workers: times as fast; the fastest runs; of what as many analyses do that share nothing");
   auto machine = [&](const char* what, double (*gain)(unsigned)) {
     std::printf("\n%-28s|", what);
-    each_worker(" %4.2f      |", [&](unsigned count) {
+    each_worker(" %4.2f           |", [&](unsigned count) {
       std::vector<double> gains;
-      for (unsigned round = 0; round < rounds; ++round) gains.push_back(gain(count));
+      for (unsigned round = 0; round < options.rounds; ++round) gains.push_back(gain(count));
       return median(std::move(gains));
     });
   };
@@ -232,46 +284,16 @@ int main(int argc, char** argv) {
   machine("machine: memory", memory_gain);
   std::printf(" %7s | %9s %9s\n", "bytes", "tsan M/s", "us:tsan");
   std::printf("%-28s|", "pattern, one worker");
-  each_worker("%11s|", [](unsigned) { return ""; });
+  each_worker("%16s|", [](unsigned) { return ""; });
   std::printf(" %7s | %9s %9s\n", "a byte", "one core", "cpu");
-  for (Pattern pattern : patterns) {
-    const bool compared = pattern < Pattern::far_words; // with ThreadSanitizer
-    const bool for_memory = !compared && pattern != Pattern::ring && pattern != Pattern::staged;
-    const std::uint64_t accesses = for_memory ? std::min<std::uint64_t>(usual, std::uint64_t(1) << 23) : usual;
-    Cost one;
-    std::vector<double> cpu;
-    std::vector<std::vector<double>> gains(workers.size()), of_alone(workers.size());
-    for (unsigned round = 0; round < rounds; ++round) {
-      // Between two runs of one worker, so that what a machine becomes slower by meanwhile counts for nothing.
-      const auto of_one = [&] {
-        one = analysis(pattern, accesses, 1);
-        cpu.push_back(one.cpu);
-        return one.wall;
-      };
-      double before = round ? one.wall : of_one();
-      for (std::size_t i = 0; i < workers.size(); ++i) {
-        const Cost several = analysis(pattern, accesses, workers[i]);
-        of_alone[i].push_back(double(several.accesses) / several.wall / rate_alone(pattern, accesses, workers[i]));
-        const double after = of_one();
-        gains[i].push_back((before + after) / 2 / several.wall);
-        before = after;
-      }
-    }
-    const double n = double(one.accesses), cpu_seconds = median(std::move(cpu));
-    std::printf("%-12s %5.0f %8.1f |", name_of(pattern), n / 1e6, n / cpu_seconds / 1e6);
-    for (std::size_t i = 0; i < workers.size(); ++i)
-      std::printf(" %4.2f %4.2f |", median(std::move(gains[i])), median(std::move(of_alone[i])));
-    const double tsan_one = compared ? tsan_cpu(tsan, pattern, accesses, 1) : 0;
-    std::printf(" %7.2f | %9.1f %9.2f%s\n", (one.peak_bytes - constant) / touched(pattern, one.accesses),
-                tsan_one > 0 ? n / tsan_one / 1e6 : 0, tsan_one > 0 ? cpu_seconds / tsan_one : 0,
-                one.races ? "  RACES FOUND" : "");
-    std::fflush(stdout);
-  }
+  for (Pattern pattern : options.patterns) print_pattern(pattern, constant, options);
+}
 
+void print_growth(std::uint64_t largest) {
   std::printf("\nhow CPU time grows (tiled, 1 core)\n");
   double sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   int points = 0;
-  for (double n = 1e6; n <= largest * 1.01; n *= 10) {
+  for (double n = 1e6; n <= double(largest) * 1.01; n *= 10) {
     const Cost cost = analysis(Pattern::tiled, std::uint64_t(n), 1);
     std::printf("  %12llu accesses %9.3f s  %7.1f MB\n", static_cast<unsigned long long>(cost.accesses), cost.cpu,
                 cost.peak_bytes / 1e6);
@@ -282,5 +304,70 @@ int main(int argc, char** argv) {
   }
   if (points > 1) {
     std::printf("  exponent %.2f\n", (points * sum_xy - sum_x * sum_y) / (points * sum_xx - sum_x * sum_x));
+  }
+}
+
+int run(int argc, char** argv) {
+  namespace po = boost::program_options;
+  Options options;
+  double largest;
+  std::string profiled, written, memory, workers, processors, names;
+  const std::string folder = std::string(argv[0]).substr(0, std::string(argv[0]).rfind('/') + 1);
+  po::options_description known("analyzer_bench: what the analysis costs (its source says what is printed)");
+  auto add = known.add_options();
+  add("largest", po::value(&largest)->default_value(1e8, "1e8")->value_name("N"), "accesses of the largest run");
+  add("workers", po::value(&workers)->default_value("2")->value_name("2,4"), "the numbers to try beside one");
+  add("rounds", po::value(&options.rounds)->default_value(3)->value_name("R"), "of so many the medians");
+  add("patterns", po::value(&names)->value_name("A,B"), "these alone");
+  add("tsan", po::value(&options.tsan)->default_value(folder + "tsan_patterns")->value_name("PATH"),
+      "the program with the same patterns, watched by ThreadSanitizer");
+  add("profile", po::value(&profiled)->value_name("PATTERN"), "one run alone; machine: what that itself gives");
+  add("jobs", po::value(&options.jobs)->default_value(1)->value_name("J"), "the workers of --profile");
+  add("write", po::value(&written)->value_name("TRACE"), "no run: the accesses of --profile as a trace");
+  add("memory", po::value(&memory)->value_name("PATTERN"), "what a byte touched costs; all: of every pattern");
+  add("cpus", po::value(&processors)->value_name("0,2,4"), "J workers run on the first J of these");
+  add("help", "this");
+  po::variables_map given;
+  po::store(po::parse_command_line(argc, argv, known), given);
+  po::notify(given);
+  if (given.count("help")) {
+    std::ostringstream text;
+    text << known;
+    std::fputs(text.str().c_str(), stdout);
+    return 0;
+  }
+  if (!(largest >= 1 && largest <= 1e12)) throw std::invalid_argument("--largest: 1 to 1e12");
+  options.largest = std::uint64_t(largest);
+  if (options.rounds == 0 || options.jobs == 0) throw std::invalid_argument("--rounds, --jobs: at least 1");
+  options.workers = listed(workers, count);
+  if (!processors.empty()) cpus = listed(processors, number);
+  options.patterns.assign(std::begin(patterns), std::end(patterns));
+  if (!names.empty()) options.patterns = listed(names, pattern_named);
+
+  if (memory == "all") {
+    for (Pattern pattern : patterns) print_memory(pattern, options.largest);
+  } else if (!memory.empty()) {
+    print_memory(pattern_named(memory), options.largest);
+  } else if (profiled == "machine") {
+    print_machine(options);
+  } else if (!profiled.empty() && !written.empty()) {
+    return write_trace(pattern_named(profiled), options.largest, written);
+  } else if (!profiled.empty()) {
+    print_profile(pattern_named(profiled), options);
+  } else {
+    print_patterns(options);
+    print_growth(options.largest);
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "analyzer_bench: %s\n", error.what());
+    return 2;
   }
 }
