@@ -1,8 +1,10 @@
 // Who runs next, until what the host waits for is done.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "replay/device/device_impl.h"
+#include "replay/device/signals.h"
 #include "replay/device/standstill.h"
 
 namespace deadheat::device {
@@ -214,7 +216,11 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
   std::uint64_t rounds = 0, looks = machine_->spins(), progress = machine_->progress();
   Standstill standstill;
   std::vector<std::uint32_t> ready;
+  // Those who wait in vain are asked up to a million times, with one step each: as long as nothing but that happens,
+  // the program's handlers of signals are not put back in between.
+  std::optional<SignalGuard> guard;
   for (;;) {
+    if (functions_running_) guard.reset(); // the program runs
     if (fault_ || machine_->faulted()) return stop_for_fault();
     if (done()) return Progress::done;
     if (limited && turns == 0) return Progress::pending;
@@ -225,6 +231,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     std::uint32_t chosen = 0;
     const Launch* finished = nullptr;
     const std::uint64_t triggers = machine_->triggers(); // a dependent launch may have become ready since
+    if (!guard) guard.emplace(*machine_);
     machine_->guarded([&] {
       while (!machine_->faulted() && !machine_->over_budget() && !(limited && turns == 0)) {
         for (const auto& launch : machine_->launches())
@@ -237,6 +244,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     });
     if (machine_->faulted()) continue;
     if (finished) {
+      guard.reset();
       complete(finished->request.operation);
       continue;
     }
@@ -244,6 +252,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     if (chosen == 0) continue;
     if (chosen != Control::nobody) {
       standstill.moved();
+      guard.reset();
       begin(incomplete_.at(chosen));
       continue;
     }

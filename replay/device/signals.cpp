@@ -12,6 +12,10 @@ namespace {
 constexpr int numbers[SignalGuard::count] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 thread_local SignalGuard* innermost = nullptr;
 alignas(16) thread_local char alternate_stack[32768];
+// What was there before the first of the guards that are. Kept when they are gone: another thread may be in `handle`
+// yet.
+struct sigaction before[SignalGuard::count];
+int guards = 0;
 } // namespace
 
 SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost) {
@@ -24,15 +28,20 @@ SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the jump does not restore the signal mask
   sigemptyset(&action.sa_mask);
-  for (int i = 0; i < count; ++i) sigaction(numbers[i], &action, &before_[i]);
   innermost = this;
   machine_.guard_ = this;
+  if (guards++ > 0) return;
+  for (int i = 0; i < count; ++i) {
+    sigaction(numbers[i], nullptr, &before[i]); // first: another thread's signal may come in between
+    sigaction(numbers[i], &action, nullptr);
+  }
 }
 
 SignalGuard::~SignalGuard() {
   innermost = outer_;
   machine_.guard_ = nullptr;
-  for (int i = 0; i < count; ++i) sigaction(numbers[i], &before_[i], nullptr);
+  if (--guards == 0)
+    for (int i = 0; i < count; ++i) sigaction(numbers[i], &before[i], nullptr);
   if (!outer_) sigaltstack(&stack_before_, nullptr);
 }
 
@@ -43,18 +52,18 @@ void SignalGuard::handle(int number, siginfo_t* info, void* context) {
     guard->address_ = info->si_addr;
     siglongjmp(guard->machine_.escape_, 1);
   }
-  // Not ours: as if this handler were not there. Returning after that raises it again.
+  // Not ours, or another thread's: as if this handler were not there. Returning after that raises it again.
   for (int i = 0; i < count; ++i) {
     if (numbers[i] != number) continue;
-    struct sigaction fallback{};
-    fallback.sa_handler = SIG_DFL;
-    const struct sigaction& before = guard ? guard->before_[i] : fallback;
-    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction)
-      before.sa_sigaction(number, info, context);
-    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-      before.sa_handler(number);
-    else
+    if (before[i].sa_flags & SA_SIGINFO && before[i].sa_sigaction) {
+      before[i].sa_sigaction(number, info, context);
+    } else if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN) {
+      before[i].sa_handler(number);
+    } else {
+      struct sigaction fallback{};
+      fallback.sa_handler = SIG_DFL;
       sigaction(number, &fallback, nullptr);
+    }
     return;
   }
 }

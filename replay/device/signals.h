@@ -1,5 +1,6 @@
 // Catches memory faults of compiled code: while a machine runs, SIGSEGV, SIGBUS, SIGFPE and SIGILL raised by a GPU
-// thread's code jump out of it and become the machine's fault. Others go to the handlers that were there before.
+// thread's code jump out of it and become the machine's fault. Others go to the handlers that were there before, those
+// of other threads too.
 //
 // Thread-safety: handlers are the process's; one machine runs at a time. Signals of other host threads are passed on.
 #pragma once
@@ -24,7 +25,6 @@ class SignalGuard {
   static void handle(int number, siginfo_t* info, void* context);
   Machine& machine_;
   SignalGuard* outer_;
-  struct sigaction before_[count];
   stack_t stack_before_;
   volatile int number_ = 0;
   void* volatile address_ = nullptr;

@@ -1,3 +1,10 @@
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "device_support.h"
 
 namespace deadheat::device_test {
@@ -185,6 +192,26 @@ template <Mode M> std::int32_t crash(ThreadContext* t, std::uint8_t* bytes) {
   END
 }
 
+// Runs until another thread of the program has touched a page of its own, which that thread's handler gives it.
+struct OwnPage {
+  std::atomic<bool> wanted{false}, touched{false};
+  std::atomic<int> given{0};
+  void* page = nullptr;
+};
+OwnPage own_page;
+template <Mode M> std::int32_t run_beside(ThreadContext*, std::uint8_t* bytes) {
+  auto& f = frame<Frame>(bytes);
+  BEGIN
+  own_page.wanted = true;
+  for (int left = 10'000; left > 0 && !own_page.touched; --left)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  END
+}
+void give_page(int, siginfo_t*, void*) {
+  ++own_page.given;
+  mprotect(own_page.page, 4096, PROT_READ | PROT_WRITE);
+}
+
 // Everybody adds; each gets a number of its own.
 template <Mode M> std::int32_t count_up(ThreadContext* t, std::uint8_t* bytes) {
   struct Mine : Frame {
@@ -265,6 +292,7 @@ FakeSource make_source() {
   ADD_KERNEL(s, deadlock, 16, 0);
   ADD_KERNEL(s, out_of_bounds, 16, 0);
   ADD_KERNEL(s, crash, 16, 0);
+  ADD_KERNEL(s, run_beside, 16, 0);
   ADD_KERNEL(s, count_up, 16, 0);
   ADD_KERNEL(s, say_hello, 48, 0);
   ADD_KERNEL(s, use_heap, 32, 0);
@@ -416,10 +444,39 @@ TEST_P(Machine, MemoryErrors) {
 }
 
 TEST_P(Machine, CrashesAreFaults) {
+  struct sigaction before{}, after{};
+  sigaction(SIGSEGV, nullptr, &before);
   rig.launch("crash", 1, 32, {});
   EXPECT_EQ(rig.sync(), Progress::fault);
+  sigaction(SIGSEGV, nullptr, &after);
+  EXPECT_EQ(before.sa_sigaction, after.sa_sigaction);
   EXPECT_EQ(rig.device->fault()->thread, 5u);
   EXPECT_EQ(rig.device->fault()->address, to_device(device_arena + 64));
+}
+
+TEST_P(Machine, SignalsOfOtherThreadsArePassedOn) {
+  own_page.wanted = own_page.touched = false;
+  own_page.given = 0;
+  own_page.page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(own_page.page, MAP_FAILED);
+  struct sigaction action{}, before{}, after{};
+  action.sa_sigaction = give_page;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &action, &before);
+  std::thread other([] {
+    while (!own_page.wanted) std::this_thread::yield();
+    *static_cast<volatile char*>(own_page.page) = 1;
+    own_page.touched = true;
+  });
+  rig.launch("run_beside", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  own_page.wanted = true; // where it was not launched
+  other.join();
+  EXPECT_EQ(own_page.given, 1);
+  EXPECT_TRUE(own_page.touched);
+  sigaction(SIGSEGV, &before, &after);
+  EXPECT_EQ(after.sa_sigaction, &give_page);
+  munmap(own_page.page, 4096);
 }
 
 TEST_P(Machine, Atomics) {
