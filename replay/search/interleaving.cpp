@@ -244,6 +244,13 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
     });
   std::map<EventName, std::size_t> place;
   for (std::size_t n = 0; n < b.size(); ++n) place[name_of(b[n])] = n;
+  constexpr std::size_t nowhere = std::size_t(-1);
+  std::vector<std::size_t> places; // in b, of what a has
+  places.reserve(a.size());
+  for (const Performed& p : a) {
+    const auto found = place.find(name_of(p));
+    places.push_back(found == place.end() ? nowhere : found->second);
+  }
   // The instance's own accesses: the nth executions of its sites.
   auto is_side = [&](const Performed& p, const AccessName& name) {
     return is_of(p, name) && p.module == name.module && p.site == name.site;
@@ -256,8 +263,8 @@ std::vector<SitePair> changed_places(const Log& a, const Log& b, const Race::Ins
       for (std::size_t j = i + 1; j < at.all.size(); ++j) {
         const Performed &x = *at.all[i], &y = *at.all[j];
         if (same_agent(x, y) || (!writes(x) && !writes(y))) continue;
-        auto x_in_b = place.find(name_of(x)), y_in_b = place.find(name_of(y));
-        if (x_in_b == place.end() || y_in_b == place.end() || x_in_b->second < y_in_b->second) continue;
+        const std::size_t x_in_b = places[place_in(x)], y_in_b = places[place_in(y)];
+        if (x_in_b == nowhere || y_in_b == nowhere || x_in_b < y_in_b) continue;
         const bool own =
             (is_side(x, but.first) && is_side(y, but.second) && executions_before(a, place_in(x)) == but.first.nth &&
              executions_before(a, place_in(y)) == but.second.nth) ||
