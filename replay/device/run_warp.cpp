@@ -133,6 +133,7 @@ void Machine::run_lanes(Block& block, std::uint32_t warp) {
     settle(block, warp);
     if (state.ready) continue;
     if (const std::uint32_t site = std::exchange(performed, no_site); site != no_site && makes_way(block, site)) return;
+    if (state.ready) continue; // those who looked came to the barrier that these wait at
     if (state.visible) {
       if (++turns > turns_of_a_warp - fewer || over_budget())
         return; // its bit of ready_warps stays: it goes on at its next turn

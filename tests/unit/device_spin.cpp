@@ -147,6 +147,33 @@ TEST(Spinning, LooksAsSoonAsThereIsSomethingToSee) {
   }
 }
 
+// A flag that is the last thing its warp does before a barrier, where all others are, who waits for the flag but one:
+// who saw it comes to the barrier while the flag's warp has its turn.
+TEST(Spinning, OnAFlagWhoseWarpWaitsAtTheBarrier) {
+  for (const char* barrier :
+       {"bar.sync 0;", "barrier.cta.sync 1, 64;", "barrier.cta.red.popc.aligned.u32 %r5, 0, %p1;"})
+    for (const char* store : {"st.release.cta.shared.u32 [%r29], %r0;", "red.release.cta.shared.add.u32 [%r29], 1;"})
+      for (int mode = 0; mode < modes; ++mode) {
+        const std::string all = std::string(barrier) + "\n";
+        PtxRig rig(kernel("k",
+                          "mov.u32 %r0, 0;\nsetp.ne.u32 %p1, %r30, 0;\n@%p1 bra $zeroed;\nst.shared.u32 [%r29], %r0;\n"
+                          "$zeroed:\nbar.sync 0;\nsetp.ge.u32 %p0, %r30, 32;\n@%p0 bra $wait;\n@%p1 bra $join;\n"
+                          "mov.u32 %r0, 1;\n" +
+                              std::string(store) +
+                              "\nbra $join;\n$wait:\nld.acquire.cta.shared.u32 %r1, [%r29];\n"
+                              "setp.eq.u32 %p2, %r1, 0;\n@%p2 bra $wait;\n$join:\n" +
+                              all +
+                              "mul.wide.u32 %rd0, %r30, 4;\nadd.u64 %rd0, %rd30, %rd0;\n"
+                              "st.global.u32 [%rd0], %r30;"),
+                   mode);
+        const std::uint64_t out = rig.alloc(256);
+        rig.launch("k", 1, 64, {out, 0});
+        ASSERT_EQ(rig.sync(), Progress::done) << barrier << store << mode << rig.device->stuck_description();
+        EXPECT_TRUE(rig.errors().empty()) << barrier << store << mode;
+        EXPECT_EQ(rig.read(out, 64)[63], 63u);
+      }
+}
+
 // Who waits on for one flag while another one changes looks as soon all the same: block 0 waits for what block 1 writes
 // twice, behind a flag of block 2's.
 TEST(Spinning, LooksAsSoonWhenOthersHaveLookedBefore) {
