@@ -9,7 +9,10 @@ namespace deadheat::detect {
 
 namespace {
 
-constexpr std::size_t crowded = 24; // entries of a word from which covered ones of other sides are dropped too
+// Entries of a word from which covered ones of other sides are dropped too: more as long as its part of memory has been
+// looked at seldom, for few words are suspect there.
+constexpr std::size_t crowded = 4096, crowded_soon = 24;
+constexpr std::uint32_t looks_when_few = 1 << 20;
 constexpr std::uint32_t many_entries = 64; // of a word
 constexpr std::size_t indexed_from = 512; // entries of a word
 // Entries of a word and side at most: beyond, a new one takes the place of another.
@@ -19,7 +22,7 @@ constexpr std::uint32_t most_conflicts = 1 << 14, fewer_conflicts = 16, many_loo
 
 bool same_threads(const MemoryAccess& a, const MemoryAccess& b) { return a.thread == b.thread && a.lanes == b.lanes; }
 
-}  // namespace
+} // namespace
 
 Shadow::Page& Shadow::page(std::uint64_t memory, std::uint64_t address) {
   PageKey key{memory, address / page_bytes};
@@ -287,13 +290,21 @@ void Shadow::make_room(Word& word, OfSide& side) {
   });
   if (oldest == word.entries.end()) return;
   side.oldest = std::uint32_t(oldest - word.entries.begin()) + 1;
-  const MemoryAccess& access = oldest->access;
-  side.several_operations |= side.lost && side.operation != access.thread.operation();
-  side.lost = true;
-  side.lost_writes |= access.writes();
-  side.operation = access.thread.operation();
-  side.stamp = std::max(side.stamp, access.stamp);
+  side.lost.add(oldest->access);
   drop(word, *oldest, side);
+}
+
+void Shadow::Lost::add(const MemoryAccess& access) {
+  several_operations |= any && operation != access.thread.operation();
+  any = true;
+  writes |= access.writes();
+  operation = access.thread.operation();
+  stamp = std::max(stamp, access.stamp);
+}
+
+bool Shadow::may_race(const Lost& lost, const MemoryAccess& later) const {
+  return lost.any && (lost.writes || later.writes()) &&
+         (lost.several_operations || !causality_.operation_ordered(lost.operation, lost.stamp, later.thread));
 }
 
 // ---- words with very many entries
@@ -339,8 +350,8 @@ void Shadow::each_before_read(const Word& word, const MemoryAccess& read, Each&&
 void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address) {
   const MemoryAccess& access = entry.access;
   const SideId side = sides_.place(access.place).side;
-  const bool full = word.live >= crowded;
   std::uint32_t& looks = looks_[partition_of(memory, address / page_bytes)];
+  const bool full = word.live >= (looks < looks_when_few ? crowded : crowded_soon);
   const std::uint32_t enough = looks < many_looks ? most_conflicts : fewer_conflicts;
   // Of very many that do not conflict it is looked only now and then which of them later ones of other threads stand
   // for.
@@ -386,7 +397,9 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
         before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
     // What may not have happened hides nothing that did.
     if (access.possible && !older.access.possible) return;
-    if (covered && ((same_side && stands_for) || overwrites)) drop(word, older, *of);
+    if (!covered || !((same_side && stands_for) || overwrites)) return;
+    if (!same_side) of->hidden.add(older.access);
+    drop(word, older, *of);
   };
   if (!access.writes() && !sweeps && word.entries.size() >= indexed_from) {
     if (!word.index) make_index(word);
@@ -395,10 +408,11 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     for (std::size_t i = 0; i < word.entries.size() && left; ++i) look(word.entries[i]);
   }
   if (sweeps) word.swept = word.live;
-  for (const OfSide& lost : word.sides) {
-    if (!lost.lost || lost.conflicts || !(lost.lost_writes || access.writes())) continue;
-    if (!lost.several_operations && causality_.operation_ordered(lost.operation, lost.stamp, access.thread)) continue;
-    uncertain_.insert(std::minmax(lost.side, side));
+  const bool races = std::any_of(word.sides.begin(), word.sides.end(), [](const OfSide& at) { return at.conflicts; });
+  for (const OfSide& other : word.sides) {
+    if (other.conflicts) continue;
+    if (may_race(other.lost, access) || (races && may_race(other.hidden, access)))
+      uncertain_.insert(std::minmax(other.side, side));
   }
   if (word.entries.size() > 2 * word.live + 16) {
     drop_index(word);

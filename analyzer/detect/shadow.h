@@ -8,7 +8,8 @@
 // it (so a copy stands for none that completes otherwise: who knows it to be complete need not know that). What an
 // opaque kernel may have touched stands for nothing that is certain.
 //
-// Of a word with very many live entries not all pairs are counted, but a pair of sides that races is always found.
+// Of a word with very many live entries not all pairs are counted, and of those that a later write of another side
+// comes after only the newest stay. A pair of sides that may race with what is no longer there is told (uncertain()).
 //
 // Thread-safety: none.
 #pragma once
@@ -119,8 +120,8 @@ class Shadow {
       }
     }
   }
-  // Pairs of sides, the smaller first, of which one had so many entries in a word that some made room, and for which it
-  // cannot be told whether those were ordered with the other.
+  // Pairs of sides, the smaller first, of which one had entries in a word that are no longer there, for they were very
+  // many, and for which it cannot be told whether those were ordered with the other.
   const std::set<std::pair<SideId, SideId>>& uncertain() const { return uncertain_; }
   // Forgets the shared memory of an operation's blocks, or of one block.
   void forget_shared(order::OperationIndex operation);
@@ -133,13 +134,18 @@ class Shadow {
     bool whole_page = false; // whichever it is
     std::uint32_t before = 0; // Index::last of its key, when it came
   };
+  // Entries that are no longer there: whoever comes after all that their operations did by then is ordered with them.
+  struct Lost {
+    bool any = false, writes = false, several_operations = false;
+    order::OperationIndex operation = 0;
+    order::Stamp stamp = 0;
+    void add(const MemoryAccess& access);
+  };
   struct OfSide { // entries of one side in a word
     SideId side = 0;
     std::uint32_t live = 0;
-    // Of entries that had to make room: whoever comes after all that their operations did by then is ordered with them.
-    bool lost = false, lost_writes = false, several_operations = false;
-    order::OperationIndex operation = 0;
-    order::Stamp stamp = 0;
+    Lost lost; // they made room for others of their side
+    Lost hidden; // a write of another side came after them: who races with one of them races with that, or a later one
     std::uint32_t oldest = 0; // Word::entries has none that is live before
     // During one look at the word.
     std::uint32_t left = 0, conflicts = 0;
@@ -170,6 +176,7 @@ class Shadow {
   OfSide& of_side(Word& word, SideId side);
   void drop(Word& word, Entry& entry, OfSide& side);
   void make_room(Word& word, OfSide& side);
+  bool may_race(const Lost& lost, const MemoryAccess& later) const;
   std::uint64_t key_of(const MemoryAccess& access) const; // in Index::last
   void enter(Word& word, std::uint32_t number); // into its index
   void make_index(Word& word);

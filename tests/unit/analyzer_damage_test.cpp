@@ -328,6 +328,38 @@ TEST_F(Findings, ManyReadersOfAWordThatFewWrite) {
   EXPECT_EQ(analysis.races[0].occurrences, 4u * blocks * threads);
 }
 
+// Reads by many threads, a write that comes after them, and one that comes after neither: it races with both sites. Of
+// thousands of readers in a word the first pair is no longer known, and that is said; but not where it is ordered.
+TEST(Hidden, WhatAWriteOfAnotherSiteComesAfterRacesAsWell) {
+  constexpr std::uint32_t blocks = 5, threads = 1024;
+  for (const std::uint32_t readers : {23u, 24u, 200u, blocks * threads})
+    for (const bool waits : {false, true}) {
+      LittleTrace trace;
+      const std::uint32_t all_read = trace.site(1, {}), after = trace.site(2, {AccessKind::write}),
+                          apart = trace.site(3, {AccessKind::write});
+      trace.stream(2);
+      trace.stream(3);
+      auto first = trace.launch(2, {blocks, 1, 1}, {threads, 1, 1});
+      for (std::uint32_t n = 0; n < readers; ++n) trace.access(first, n / threads, n % threads, all_read, memory);
+      trace.end_launch(first);
+      if (waits) trace.add(trace::HostWait{trace::HostWait::Kind::device, 0, 0, false, 0});
+      auto second = trace.launch(2);
+      trace.access(second, 0, 3, after, memory);
+      trace.end_launch(second);
+      auto third = trace.launch(3);
+      trace.access(third, 0, 0, apart, memory);
+      trace.end_launch(third);
+      const bool forgotten = readers == blocks * threads && !waits;
+      EXPECT_EQ(trace.races(), waits || forgotten ? Races{"2-3"} : (Races{"1-3", "2-3"})) << readers << waits;
+      const Analysis analysis = trace.analyze();
+      EXPECT_EQ(analysis.summary.complete, !forgotten) << readers << waits;
+      EXPECT_EQ(analysis.warnings.size(), forgotten);
+      if (forgotten) {
+        EXPECT_NE(analysis.warnings.at(0).find("1 pairs of places may race too"), std::string::npos);
+      }
+    }
+}
+
 TEST_F(Findings, FreedAndAllocatedAnew) {
   trace.stream(2);
   trace.stream(3);
