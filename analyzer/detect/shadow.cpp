@@ -9,10 +9,10 @@ namespace deadheat::detect {
 
 namespace {
 
-// Entries of a word from which covered ones of other sides are dropped too: more as long as its part of memory has been
-// looked at seldom, for few words are suspect there.
+// Entries of a word from which covered ones of other sides are dropped too: more as long as accesses to its part of
+// memory have to look at few on average.
 constexpr std::size_t crowded = 4096, crowded_soon = 24;
-constexpr std::uint32_t looks_when_few = 1 << 20;
+constexpr std::uint64_t few_looks = 1 << 22, few_looks_an_access = 48;
 constexpr std::uint32_t many_entries = 64; // of a word
 constexpr std::size_t indexed_from = 512; // entries of a word
 // Entries of a word and side at most: beyond, a new one takes the place of another.
@@ -168,32 +168,59 @@ bool Shadow::conflicting(const MemoryAccess& first, const MemoryAccess& second) 
 
 // Is every lane of `first` ordered before every lane of `second`? Else says which two are not.
 // A write through the generic proxy and an access through the asynchronous one must have a proxy fence between (8.9.5).
-bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
-                     Lanes* unordered) const {
+template <typename Each>
+bool Shadow::each_pair(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Each&& each) const {
   const bool across = second.proxy == Proxy::async && first.proxy == Proxy::generic && first.writes();
   const order::Restriction what = !memory             ? order::Restriction::none
                                   : first.initializes ? order::Restriction::mbarrier_init
                                                       : order::Restriction::shared;
-  auto lanes = [](const MemoryAccess& access, auto&& each) {
+  auto lanes = [](const MemoryAccess& access, auto&& of_lane) {
     std::uint32_t base = access.thread.thread() & ~31u;
-    if (access.lanes == 1) return each(access.thread);
+    if (access.lanes == 1) return of_lane(access.thread);
     for (std::uint32_t rest = access.lanes; rest; rest &= rest - 1) {
       order::ThreadKey key(access.thread.operation(), access.thread.block(),
                            base + std::uint32_t(std::countr_zero(rest)));
-      if (!each(key)) return false;
+      if (!of_lane(key)) return false;
     }
     return true;
   };
   return lanes(second, [&](order::ThreadKey to) {
     return lanes(first, [&](order::ThreadKey from) {
-      if (across ? causality_.ordered_across_proxies(from, first.stamp, first.group, to, memory != 0)
-                 : causality_.ordered(from, first.stamp, first.group, to, what, !first.writes())) {
-        return true;
-      }
-      *unordered = {from, to};
-      return false;
+      return each(from, to,
+                  across ? causality_.ordered_across_proxies(from, first.stamp, first.group, to, memory != 0)
+                         : causality_.ordered(from, first.stamp, first.group, to, what, !first.writes()));
     });
   });
+}
+
+bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
+                     Lanes* unordered) const {
+  return each_pair(memory, first, second, [&](order::ThreadKey from, order::ThreadKey to, bool before) {
+    if (!before) *unordered = {from, to};
+    return before;
+  });
+}
+
+// So many pairs of lanes are not ordered; where all are, which then is not what counts, all of different threads. As
+// many where the part of memory has been looked at too often to ask for each.
+std::uint64_t Shadow::unordered_lanes(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
+                                      std::uint32_t& looks) const {
+  if (first.lanes == 1 && second.lanes == 1) return 1;
+  const auto lanes_of = [](const MemoryAccess& access) {
+    return access.lanes == 1 ? 1u << access.thread.thread() % 32 : access.lanes;
+  };
+  const std::uint32_t of_first = lanes_of(first), of_second = lanes_of(second);
+  const bool same_warp = first.thread.warp() == second.thread.warp();
+  const std::uint32_t all = std::uint32_t(std::popcount(of_first) * std::popcount(of_second) -
+                                          (same_warp ? std::popcount(of_first & of_second) : 0));
+  if (looks >= many_looks) return std::max(all, 1u);
+  looks += all;
+  std::uint32_t count = 0;
+  each_pair(memory, first, second, [&](order::ThreadKey, order::ThreadKey, bool before) {
+    count += !before;
+    return true;
+  });
+  return std::max(count ? count : all, 1u);
 }
 
 // Does each lane of `second` that `first` is not ordered before come after a read that observed that write (8.9.5)?
@@ -253,7 +280,9 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
     other.thread = unordered.of_second;
     named.lanes = other.lanes = 1;
     begin = std::max(begin, address);
-    sink_(conflict, named, other, {memory, begin, end > begin ? std::uint32_t(end - begin) : 4, times_});
+    sink_(conflict, named, other,
+          {memory, begin, end > begin ? std::uint32_t(end - begin) : 4,
+           times_ * unordered_lanes(memory, first, second, looks_[partition_of(memory, address / page_bytes)])});
   }
   return before;
 }
@@ -350,8 +379,10 @@ void Shadow::each_before_read(const Word& word, const MemoryAccess& read, Each&&
 void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uint64_t address) {
   const MemoryAccess& access = entry.access;
   const SideId side = sides_.place(access.place).side;
-  std::uint32_t& looks = looks_[partition_of(memory, address / page_bytes)];
-  const bool full = word.live >= (looks < looks_when_few ? crowded : crowded_soon);
+  const unsigned part = partition_of(memory, address / page_bytes);
+  std::uint32_t& looks = looks_[part];
+  const std::uint64_t few = few_looks + few_looks_an_access * ++looking_[part];
+  const bool full = word.live >= (looks < few ? crowded : crowded_soon);
   const std::uint32_t enough = looks < many_looks ? most_conflicts : fewer_conflicts;
   // Of very many that do not conflict it is looked only now and then which of them later ones of other threads stand
   // for.

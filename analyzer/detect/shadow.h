@@ -67,7 +67,7 @@ enum class Conflict : std::uint8_t { data, strong, atomics };
 struct Overlap {
   std::uint64_t memory = 0, address = 0; // memory as in Shadow::access
   std::uint32_t bytes = 0;
-  std::uint64_t times = 1; // of so many pages
+  std::uint64_t times = 1; // of so many pages, or pairs of lanes that did the same
 };
 using ConflictSink =
     std::function<void(Conflict, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap)>;
@@ -199,7 +199,12 @@ class Shadow {
   struct Lanes {
     order::ThreadKey of_first, of_second;
   };
+  // Calls each(thread of `first`, thread of `second`, is it ordered before) for lanes of both, until one returns false.
+  template <typename Each>
+  bool each_pair(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Each&& each) const;
   bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
+  std::uint64_t unordered_lanes(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
+                                std::uint32_t& looks) const;
   bool observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool outside,
                 Lanes* unordered);
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
@@ -225,6 +230,7 @@ class Shadow {
   static constexpr std::uint64_t index_bytes = 40; // of an entry, about
   std::uint64_t words_ = 0, entries_ = 0, indexed_ = 0;
   std::array<std::uint32_t, partitions> looks_{}; // at entries, by part
+  std::array<std::uint64_t, partitions> looking_{}; // accesses to words that did, by part
   std::vector<std::uint32_t> of_threads_; // each_before_read's
   std::set<std::pair<SideId, SideId>> uncertain_;
 };

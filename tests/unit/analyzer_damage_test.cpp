@@ -328,6 +328,33 @@ TEST_F(Findings, ManyReadersOfAWordThatFewWrite) {
   EXPECT_EQ(analysis.races[0].occurrences, 4u * blocks * threads);
 }
 
+// Lanes of a warp that do the same are one access, and as many pairs as are not ordered.
+TEST_F(Findings, PairsOfLanesAreCounted) {
+  const auto count = [](LittleTrace& of) {
+    std::map<std::string, std::uint64_t> found;
+    for (const Race& race : of.analyze().races)
+      found[std::to_string(race.first.source.at(0).line) + "-" + std::to_string(race.second.source.at(0).line)] =
+          race.occurrences;
+    return found;
+  };
+  auto l = trace.launch();
+  trace.broadcast(l, 0, 0, 0x00ff'ffff, read, memory);
+  trace.broadcast(l, 0, 1, ~0u, read, memory);
+  trace.access(l, 1, 0, write, memory);
+  // A warp's lanes before they synchronize: each of sixteen with the others' write, and thread 3 with what it did not
+  // itself read. Behind that none.
+  trace.broadcast(l, 2, 0, 0xffff, read, memory + 64);
+  trace.access(l, 2, 3, write, memory + 64);
+  trace.warp_barrier(l, 2, 0, ~0u);
+  trace.access(l, 2, 4, write, memory + 64);
+  // Of those who synchronized with the writer half.
+  trace.broadcast(l, 3, 0, ~0u, read, memory + 128);
+  trace.warp_barrier(l, 3, 0, 0x8000'ffff);
+  trace.access(l, 3, 31, write, memory + 128);
+  const auto found = count(trace);
+  EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{{"2-1", 24 + 32 + 15 + 15}}));
+}
+
 // Reads by many threads, a write that comes after them, and one that comes after neither: it races with both sites. Of
 // thousands of readers in a word the first pair is no longer known, and that is said; but not where it is ordered.
 TEST(Hidden, WhatAWriteOfAnotherSiteComesAfterRacesAsWell) {
@@ -366,7 +393,7 @@ TEST_F(Findings, FreedAndAllocatedAnew) {
   auto first = trace.launch(2);
   trace.access(first, 0, 0, write, memory);
   trace.end_launch(first);
-  trace.add(trace::Free{1, 0, 1});  // cudaFree waits
+  trace.add(trace::Free{1, 0, 1}); // cudaFree waits
   trace.allocate(2, memory, 4096);
   auto second = trace.launch(3);
   trace.access(second, 0, 0, write, memory);
@@ -430,7 +457,7 @@ TEST_F(Findings, OpaqueKernelsHideNothingThatIsCertain) {
     trace.begin(id);
     trace.end(id);
   };
-  for (std::uint32_t i = 0; i < 40; ++i) {  // more than a word keeps apart
+  for (std::uint32_t i = 0; i < 40; ++i) { // more than a word keeps apart
     trace::Launch launch;
     launch.kernel = "opaque" + std::to_string(i);
     launch.footprint = {1, 2};
@@ -519,5 +546,5 @@ TEST_F(Findings, DownloadsHoldTheHostWhereTheySaySo) {
   EXPECT_EQ(trace.races().size(), 1u); // the same lines
 }
 
-}  // namespace
-}  // namespace deadheat::test
+} // namespace
+} // namespace deadheat::test
