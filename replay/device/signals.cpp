@@ -1,6 +1,6 @@
 #include "replay/device/signals.h"
 
-#include <cstring>
+#include <sys/mman.h>
 
 #include "deadheat/address.h"
 #include "deadheat/expected.h"
@@ -11,19 +11,45 @@ namespace deadheat::device {
 namespace {
 constexpr int numbers[SignalGuard::count] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 thread_local SignalGuard* innermost = nullptr;
-alignas(16) thread_local char alternate_stack[32768];
+// As much as a thread's own, which handlers would run on otherwise. Memory is used when it is touched.
+constexpr std::size_t stack_bytes = 8 << 20, guard_bytes = 4096;
 // What was there before the first of the guards that are. Kept when they are gone: another thread may be in `handle`
 // yet.
 struct sigaction before[SignalGuard::count];
 int guards = 0;
 } // namespace
 
-SignalGuard::SignalGuard(Machine& machine) : machine_(machine), outer_(innermost) {
-  DEADHEAT_CHECK(!machine.guard_);
+AlternateStack::~AlternateStack() {
+  if (bytes_) munmap(bytes_, guard_bytes + stack_bytes);
+}
+
+bool AlternateStack::install() {
   stack_t stack{};
-  stack.ss_sp = alternate_stack;
-  stack.ss_size = sizeof alternate_stack;
-  sigaltstack(&stack, &stack_before_);
+  if (sigaltstack(nullptr, &stack) != 0 || !(stack.ss_flags & SS_DISABLE)) return false;
+  if (!bytes_) {
+    void* bytes = mmap(nullptr, guard_bytes + stack_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (bytes == MAP_FAILED) return false; // handlers run on the thread's own, then
+    mprotect(bytes, guard_bytes, PROT_NONE);
+    bytes_ = bytes;
+  }
+  stack = {};
+  stack.ss_sp = static_cast<char*>(bytes_) + guard_bytes;
+  stack.ss_size = stack_bytes;
+  return sigaltstack(&stack, nullptr) == 0;
+}
+
+void AlternateStack::remove() {
+  stack_t stack{};
+  if (sigaltstack(nullptr, &stack) != 0 || stack.ss_sp != static_cast<char*>(bytes_) + guard_bytes) return;
+  stack = {};
+  stack.ss_flags = SS_DISABLE;
+  sigaltstack(&stack, nullptr);
+}
+
+SignalGuard::SignalGuard(Machine& machine)
+    : machine_(machine), outer_(innermost), stack_installed_(machine.handlers_stack_.install()) {
+  DEADHEAT_CHECK(!machine.guard_);
   struct sigaction action{};
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the jump does not restore the signal mask
@@ -42,7 +68,7 @@ SignalGuard::~SignalGuard() {
   machine_.guard_ = nullptr;
   if (--guards == 0)
     for (int i = 0; i < count; ++i) sigaction(numbers[i], &before[i], nullptr);
-  if (!outer_) sigaltstack(&stack_before_, nullptr);
+  if (stack_installed_) machine_.handlers_stack_.remove();
 }
 
 void SignalGuard::handle(int number, siginfo_t* info, void* context) {

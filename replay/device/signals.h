@@ -11,6 +11,21 @@ namespace deadheat::device {
 
 class Machine;
 
+// A stack for the handlers of a thread that has none of its own: code may fault because the thread's is used up. Made
+// when it is used first, and not in thread-local storage, which small stacks of all threads would have to hold.
+class AlternateStack {
+ public:
+  AlternateStack() = default;
+  ~AlternateStack();
+  AlternateStack(const AlternateStack&) = delete;
+  AlternateStack& operator=(const AlternateStack&) = delete;
+  bool install(); // on this thread; false where the program has installed one, which stays
+  void remove(); // unless something else was installed meanwhile
+
+ private:
+  void* bytes_ = nullptr; // a page without access, then the stack, which grows down to it
+};
+
 class SignalGuard {
  public:
   explicit SignalGuard(Machine& machine);
@@ -25,7 +40,7 @@ class SignalGuard {
   static void handle(int number, siginfo_t* info, void* context);
   Machine& machine_;
   SignalGuard* outer_;
-  stack_t stack_before_;
+  const bool stack_installed_;
   volatile int number_ = 0;
   void* volatile address_ = nullptr;
 };

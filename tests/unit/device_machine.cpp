@@ -212,6 +212,49 @@ void give_page(int, siginfo_t*, void*) {
   mprotect(own_page.page, 4096, PROT_READ | PROT_WRITE);
 }
 
+// Calls what a test wants done while compiled code runs, on the thread that drives.
+std::function<void()> meanwhile;
+template <Mode M> std::int32_t call_meanwhile(ThreadContext*, std::uint8_t* bytes) {
+  auto& f = frame<Frame>(bytes);
+  BEGIN
+  meanwhile();
+  END
+}
+
+// What handlers of the program's saw.
+struct Handled {
+  volatile int count = 0;
+  const char* volatile stack = nullptr;
+  sigset_t masked;
+};
+Handled handled;
+void count_signal(int) {
+  const char here = 0;
+  handled.stack = &here;
+  pthread_sigmask(SIG_SETMASK, nullptr, &handled.masked);
+  handled.count = handled.count + 1;
+}
+
+// The program's action for a signal, until the end of a scope.
+class Handler {
+ public:
+  Handler(int number, void (*handler)(int), int flags = 0, int masked = 0) : number_(number) {
+    handled = {};
+    struct sigaction action{};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    if (masked) sigaddset(&action.sa_mask, masked);
+    sigaction(number, &action, &before_);
+  }
+  ~Handler() { sigaction(number_, &before_, nullptr); }
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+
+ private:
+  const int number_;
+  struct sigaction before_{};
+};
+
 // Everybody adds; each gets a number of its own.
 template <Mode M> std::int32_t count_up(ThreadContext* t, std::uint8_t* bytes) {
   struct Mine : Frame {
@@ -293,6 +336,7 @@ FakeSource make_source() {
   ADD_KERNEL(s, out_of_bounds, 16, 0);
   ADD_KERNEL(s, crash, 16, 0);
   ADD_KERNEL(s, run_beside, 16, 0);
+  ADD_KERNEL(s, call_meanwhile, 16, 0);
   ADD_KERNEL(s, count_up, 16, 0);
   ADD_KERNEL(s, say_hello, 48, 0);
   ADD_KERNEL(s, use_heap, 32, 0);
@@ -477,6 +521,35 @@ TEST_P(Machine, SignalsOfOtherThreadsArePassedOn) {
   sigaction(SIGSEGV, &before, &after);
   EXPECT_EQ(after.sa_sigaction, &give_page);
   munmap(own_page.page, 4096);
+}
+
+TEST_P(Machine, HandlersRunOnTheStackThatTheProgramGaveThem) {
+  std::vector<char> bytes(1 << 20);
+  stack_t stack{}, before{}, after{};
+  stack.ss_sp = bytes.data();
+  stack.ss_size = bytes.size();
+  sigaltstack(&stack, &before);
+  const Handler handler(SIGUSR1, count_signal, SA_ONSTACK);
+  meanwhile = [] { raise(SIGUSR1); };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  EXPECT_EQ(handled.count, 1);
+  EXPECT_GE(std::uint64_t(handled.stack), std::uint64_t(bytes.data()));
+  EXPECT_LT(std::uint64_t(handled.stack), std::uint64_t(bytes.data() + bytes.size()));
+  sigaltstack(&before, &after);
+  EXPECT_EQ(after.ss_sp, bytes.data());
+}
+
+TEST_P(Machine, ThreadsWithoutAStackForHandlersGetOneForAWhile) {
+  stack_t none{}, before{}, during{}, after{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, &before);
+  meanwhile = [&] { sigaltstack(nullptr, &during); };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  sigaltstack(&before, &after);
+  EXPECT_EQ(during.ss_flags & SS_DISABLE, 0);
+  EXPECT_NE(after.ss_flags & SS_DISABLE, 0);
 }
 
 TEST_P(Machine, Atomics) {
