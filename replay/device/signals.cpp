@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
+
 #include "deadheat/address.h"
 #include "deadheat/expected.h"
 #include "replay/device/machine.h"
@@ -17,6 +19,20 @@ constexpr std::size_t stack_bytes = 8 << 20, guard_bytes = 4096;
 // yet.
 struct sigaction before[SignalGuard::count];
 int guards = 0;
+
+// Calls the program's handler as the kernel would.
+void call(struct sigaction& of_program, int number, siginfo_t* info, void* context) {
+  const struct sigaction action = of_program;
+  if (action.sa_flags & int(SA_RESETHAND)) of_program.sa_handler = SIG_DFL; // and so when the last guard is gone
+  sigset_t blocked = action.sa_mask, interrupted;
+  if (!(action.sa_flags & SA_NODEFER)) sigaddset(&blocked, number);
+  pthread_sigmask(SIG_BLOCK, &blocked, &interrupted);
+  if (action.sa_flags & SA_SIGINFO)
+    action.sa_sigaction(number, info, context);
+  else
+    action.sa_handler(number);
+  pthread_sigmask(SIG_SETMASK, &interrupted, nullptr);
+}
 } // namespace
 
 AlternateStack::~AlternateStack() {
@@ -52,13 +68,15 @@ SignalGuard::SignalGuard(Machine& machine)
   DEADHEAT_CHECK(!machine.guard_);
   struct sigaction action{};
   action.sa_sigaction = handle;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the jump does not restore the signal mask
+  constexpr int flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; // the jump does not restore the signal mask
   sigemptyset(&action.sa_mask);
   innermost = this;
   machine_.guard_ = this;
   if (guards++ > 0) return;
   for (int i = 0; i < count; ++i) {
     sigaction(numbers[i], nullptr, &before[i]); // first: another thread's signal may come in between
+    // System calls that the program's own action would not interrupt go on.
+    action.sa_flags = flags | (before[i].sa_handler == SIG_IGN ? SA_RESTART : before[i].sa_flags & SA_RESTART);
     sigaction(numbers[i], &action, nullptr);
   }
 }
@@ -72,26 +90,27 @@ SignalGuard::~SignalGuard() {
 }
 
 void SignalGuard::handle(int number, siginfo_t* info, void* context) {
+  const bool sent = info->si_code <= 0; // by kill and the like: nobody's code has faulted
   SignalGuard* guard = innermost;
-  if (guard && guard->machine_.current_) {
+  if (!sent && guard && guard->machine_.current_) {
     guard->number_ = number;
     guard->address_ = info->si_addr;
     siglongjmp(guard->machine_.escape_, 1);
   }
-  // Not ours, or another thread's: as if this handler were not there. Returning after that raises it again.
+  // Not ours, or another thread's: as if this handler were not there.
+  const int error = errno;
   for (int i = 0; i < count; ++i) {
     if (numbers[i] != number) continue;
-    if (before[i].sa_flags & SA_SIGINFO && before[i].sa_sigaction) {
-      before[i].sa_sigaction(number, info, context);
-    } else if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN) {
-      before[i].sa_handler(number);
-    } else {
-      struct sigaction fallback{};
-      fallback.sa_handler = SIG_DFL;
-      sigaction(number, &fallback, nullptr);
-    }
-    return;
+    if (before[i].sa_handler == SIG_IGN && sent) break;
+    if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN)
+      return call(before[i], number, info, context);
+    // A fault is not ignored. Returning raises it again; what was sent is not repeated by itself.
+    struct sigaction fallback{};
+    fallback.sa_handler = SIG_DFL;
+    sigaction(number, &fallback, nullptr);
+    if (sent) pthread_kill(pthread_self(), number);
   }
+  errno = error;
 }
 
 void SignalGuard::caught() {

@@ -1,6 +1,6 @@
 // Catches memory faults of compiled code: while a machine runs, SIGSEGV, SIGBUS, SIGFPE and SIGILL raised by a GPU
-// thread's code jump out of it and become the machine's fault. Others go to the handlers that were there before, those
-// of other threads too.
+// thread's code jump out of it and become the machine's fault. Others go to the handlers that were there before: those
+// of other threads, and those that somebody sent.
 //
 // Thread-safety: handlers are the process's; one machine runs at a time. Signals of other host threads are passed on.
 #pragma once

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -254,6 +255,11 @@ class Handler {
   const int number_;
   struct sigaction before_{};
 };
+void (*action_of(int number))(int) {
+  struct sigaction action{};
+  sigaction(number, nullptr, &action);
+  return action.sa_handler;
+}
 
 // Everybody adds; each gets a number of its own.
 template <Mode M> std::int32_t count_up(ThreadContext* t, std::uint8_t* bytes) {
@@ -550,6 +556,58 @@ TEST_P(Machine, ThreadsWithoutAStackForHandlersGetOneForAWhile) {
   sigaltstack(&before, &after);
   EXPECT_EQ(during.ss_flags & SS_DISABLE, 0);
   EXPECT_NE(after.ss_flags & SS_DISABLE, 0);
+}
+
+TEST_P(Machine, SentSignalsAreNoFaults) {
+  const Handler handler(SIGFPE, count_signal);
+  meanwhile = [] { raise(SIGFPE); };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  EXPECT_EQ(handled.count, 1);
+}
+
+TEST_P(Machine, IgnoredSignalsAreIgnored) {
+  const Handler handler(SIGFPE, SIG_IGN);
+  int error = 0;
+  struct sigaction during{};
+  meanwhile = [&] {
+    sigaction(SIGFPE, nullptr, &during);
+    errno = ENOTTY;
+    raise(SIGFPE);
+    error = errno;
+    raise(SIGFPE);
+  };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  EXPECT_EQ(error, ENOTTY);
+  EXPECT_NE(during.sa_flags & SA_RESTART, 0) << "it interrupts nothing";
+  EXPECT_EQ(action_of(SIGFPE), SIG_IGN);
+}
+
+TEST_P(Machine, SentSignalsWithoutAHandlerEndTheProgram) {
+  const Handler handler(SIGFPE, SIG_DFL);
+  meanwhile = [] { raise(SIGFPE); };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EXIT(rig.sync(), ::testing::KilledBySignal(SIGFPE), "");
+}
+
+TEST_P(Machine, HandlersAreCalledAsTheyWereInstalled) {
+  sigset_t behind;
+  meanwhile = [&] {
+    raise(SIGFPE);
+    pthread_sigmask(SIG_SETMASK, nullptr, &behind);
+  };
+  for (const bool deferred : {true, false}) {
+    const Handler handler(SIGFPE, count_signal, SA_RESETHAND | (deferred ? 0 : SA_NODEFER), SIGUSR1);
+    rig.launch("call_meanwhile", 1, 1, {});
+    EXPECT_EQ(rig.sync(), Progress::done);
+    EXPECT_EQ(handled.count, 1);
+    EXPECT_EQ(sigismember(&handled.masked, SIGUSR1), 1);
+    EXPECT_EQ(sigismember(&handled.masked, SIGFPE), deferred);
+    EXPECT_EQ(sigismember(&behind, SIGUSR1), 0);
+    EXPECT_EQ(sigismember(&behind, SIGFPE), 0);
+    EXPECT_EQ(action_of(SIGFPE), SIG_DFL);
+  }
 }
 
 TEST_P(Machine, Atomics) {
