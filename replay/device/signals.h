@@ -37,7 +37,10 @@ class SignalGuard {
   static constexpr int count = 4;
 
  private:
-  static void handle(int number, siginfo_t* info, void* context);
+  using Handler = void (*)(int number, siginfo_t* info, void* context);
+  static void handle(int generation, int number, siginfo_t* info, void* context);
+  template <int Generation> static void handle_as(int number, siginfo_t* info, void* context);
+  static const Handler handlers[]; // by generation
   Machine& machine_;
   SignalGuard* outer_;
   const bool stack_installed_;

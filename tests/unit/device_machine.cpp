@@ -224,7 +224,7 @@ template <Mode M> std::int32_t call_meanwhile(ThreadContext*, std::uint8_t* byte
 
 // What handlers of the program's saw.
 struct Handled {
-  volatile int count = 0;
+  volatile int count = 0, others = 0;
   const char* volatile stack = nullptr;
   sigset_t masked;
 };
@@ -235,6 +235,7 @@ void count_signal(int) {
   pthread_sigmask(SIG_SETMASK, nullptr, &handled.masked);
   handled.count = handled.count + 1;
 }
+void count_other(int) { handled.others = handled.others + 1; }
 
 // The program's action for a signal, until the end of a scope.
 class Handler {
@@ -564,6 +565,46 @@ TEST_P(Machine, SentSignalsAreNoFaults) {
   rig.launch("call_meanwhile", 1, 1, {});
   EXPECT_EQ(rig.sync(), Progress::done);
   EXPECT_EQ(handled.count, 1);
+}
+
+TEST_P(Machine, HandlersInstalledMeanwhileStay) {
+  const Handler handler(SIGFPE, count_signal);
+  meanwhile = [] { signal(SIGFPE, count_other); };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  EXPECT_EQ(action_of(SIGFPE), &count_other);
+}
+
+// The program saves the action that it finds, which is the guard's, and puts it back when that guard is gone.
+TEST_P(Machine, HandlersPutBackLaterStandForTheProgramsOwn) {
+  for (const int kernels_between : {0, 1, 2}) {
+    const Handler handler(SIGFPE, count_signal);
+    struct sigaction found{};
+    meanwhile = [&] {
+      struct sigaction other{};
+      other.sa_handler = count_other;
+      sigaction(SIGFPE, &other, &found);
+    };
+    auto run = [&] {
+      rig.launch("call_meanwhile", 1, 1, {});
+      EXPECT_EQ(rig.sync(), Progress::done);
+    };
+    run();
+    meanwhile = [] {};
+    for (int k = 0; k < kernels_between; ++k) run();
+    raise(SIGFPE);
+    EXPECT_EQ(handled.others, 1);
+    meanwhile = [&] {
+      if (kernels_between) sigaction(SIGFPE, &found, nullptr);
+      raise(SIGFPE);
+    };
+    if (!kernels_between) sigaction(SIGFPE, &found, nullptr);
+    run();
+    EXPECT_EQ(handled.count, 1);
+    raise(SIGFPE);
+    EXPECT_EQ(handled.count, 2);
+    EXPECT_EQ(handled.others, 1);
+  }
 }
 
 TEST_P(Machine, IgnoredSignalsAreIgnored) {
