@@ -1,3 +1,5 @@
+#include <fenv.h>
+#include <pmmintrin.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -649,6 +651,34 @@ TEST_P(Machine, HandlersAreCalledAsTheyWereInstalled) {
     EXPECT_EQ(sigismember(&behind, SIGFPE), 0);
     EXPECT_EQ(action_of(SIGFPE), SIG_DFL);
   }
+}
+
+TEST_P(Machine, CodeRunsInTheDefaultFloatingPointEnvironment) {
+  fenv_t before;
+  fegetenv(&before);
+  fesetround(FE_DOWNWARD);
+  feclearexcept(FE_ALL_EXCEPT);
+  feenableexcept(FE_DIVBYZERO);
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  const unsigned mine = _mm_getcsr();
+  unsigned during = 0;
+  meanwhile = [&] {
+    during = _mm_getcsr();
+    volatile float zero = 0, quotient = 1 / zero;
+    (void)quotient;
+  };
+  rig.launch("call_meanwhile", 1, 1, {});
+  EXPECT_EQ(rig.sync(), Progress::done);
+  EXPECT_EQ(during & 0xFFC0, 0x1F80u);
+  EXPECT_EQ(_mm_getcsr(), mine) << "what the code raised is not the program's";
+  rig.launch("crash", 1, 32, {});
+  EXPECT_EQ(rig.sync(), Progress::fault);
+  EXPECT_EQ(_mm_getcsr(), mine) << "behind a jump too";
+  EXPECT_EQ(fegetround(), FE_DOWNWARD);
+  std::uint16_t x87 = 0;
+  asm volatile("fnstcw %0" : "=m"(x87));
+  EXPECT_EQ(x87 & 0xC00, 0x400) << "the x87's rounding";
+  fesetenv(&before);
 }
 
 TEST_P(Machine, Atomics) {
