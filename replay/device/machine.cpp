@@ -8,6 +8,7 @@
 
 #include "deadheat/proxy_fence.h"
 #include "replay/device/control.h"
+#include "replay/device/default_floats.h"
 #include "replay/device/device.h"
 #include "replay/device/holds.h"
 #include "replay/device/products.h"
@@ -298,6 +299,7 @@ bool Machine::guarded(const std::function<void()>& body) {
     SignalGuard guard(*this);
     return guarded(body);
   }
+  const DefaultFloats floats;
   // Nothing between here and compiled code owns anything that a jump out of it would lose.
   if (sigsetjmp(escape_, 0) != 0) {
     guard_->caught();

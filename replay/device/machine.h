@@ -36,6 +36,7 @@
 #include "deadheat/trace.h"
 #include "replay/device/block.h"
 #include "replay/device/heap_use.h"
+#include "replay/device/signals.h"
 #include "replay/device/sink.h"
 
 namespace deadheat::engine {
@@ -62,7 +63,6 @@ struct Product;
 class Holds;
 class Control;
 class Watch;
-class SignalGuard;
 struct Recorder;
 class Spread;
 
@@ -377,6 +377,7 @@ class Machine {
   engine::ThreadContext* volatile current_ = nullptr; // whose code runs
   char running_kernel_[256] = {};
   SignalGuard* guard_ = nullptr;
+  AlternateStack handlers_stack_; // of the guard
   sigjmp_buf escape_;
 };
 

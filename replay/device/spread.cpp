@@ -1,12 +1,12 @@
 #include "replay/device/spread.h"
 
 #include <signal.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
 #include <functional>
 #include <thread>
 
+#include "replay/device/default_floats.h"
 #include "replay/device/device.h"
 #include "replay/engine/independence.h"
 
@@ -23,7 +23,6 @@ constexpr std::size_t most_settled = 8; // launches of a kernel, each with other
 constexpr double probes_a_block = 1.5; // more where elements interleave
 constexpr std::uint64_t most_rounds = 4096; // of a block, before the machine takes over
 constexpr std::uint64_t none = ~std::uint64_t(0);
-constexpr unsigned default_mxcsr = 0x1f80; // round to nearest, no flushing, no traps (engine/abi.h)
 
 std::uint32_t& axis_of(Dim3& d, unsigned axis) { return axis == 0 ? d.x : axis == 1 ? d.y : d.z; }
 
@@ -167,6 +166,7 @@ bool Spread::worth(Launch& launch, Known& known, duration<double> left) {
 
 void Spread::run(Launch& launch) {
   if (!possible(launch)) return;
+  const DefaultFloats floats; // of probes, and of this thread's share of the blocks
   Known& known = kernels_[{launch.request.module, launch.request.kernel}];
   if (known.asked && !known.code) return;
   if (const Settled* how = settled(launch, known)) return spread(launch, *how, {});
@@ -240,7 +240,7 @@ template <typename Work> void Spread::on_all_cores(const Work& work) {
   for (std::size_t n = 1; n < workers_.size(); ++n) {
     try {
       threads.emplace_back([&work, worker = workers_[n].get()] {
-        _mm_setcsr(default_mxcsr);
+        const DefaultFloats floats;
         work(*worker);
       });
     } catch (const std::system_error&) {

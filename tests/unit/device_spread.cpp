@@ -1,5 +1,8 @@
 // Launches whose blocks run on several cores leave the same memory, the same errors and the same records behind as with
 // one, whichever kernel it is; and kernels take the way that they should.
+#include <fenv.h>
+#include <pmmintrin.h>
+
 #include <algorithm>
 #include <random>
 
@@ -368,6 +371,29 @@ TEST(Spread, GridsAreCutAlongTheAxisThatFits) {
       "mul.wide.u32 %q1, %r3, 4;\nadd.u64 %q2, %C, %q1;\nst.global.u32 [%q2], %r3;\n";
   EXPECT_EQ(expect_same(transposed, {6, 4, 1}), Blocks::independent);
   EXPECT_EQ(expect_same(transposed, {6, 1, 1}), Blocks::independent);
+}
+
+// The program's rounding and its flushing of denormals are its own.
+TEST(Spread, FloatingPointIsTheSameOnAllCores) {
+  const std::string body =
+      "ld.global.u32 %r1, [%a];\nand.b32 %r1, %r1, 1023;\nmov.b32 %f1, %r1;\nadd.f32 %f1, %f1, %f1;\n"
+      "st.global.f32 [%c], %f1;\ncvt.rn.f32.u32 %f2, %r1;\ndiv.rn.f32 %f2, %f2, 0f40400000;\n"
+      "st.global.f32 [%d], %f2;\n";
+  const Result expected = run(kernel(body), {1, true});
+  fenv_t before;
+  fegetenv(&before);
+  for (unsigned cores : {1u, 2u, 5u}) {
+    fesetround(FE_UPWARD);
+    _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+    _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+    const unsigned mine = _mm_getcsr();
+    const Result result = run(kernel(body), {cores, true});
+    const unsigned after = _mm_getcsr();
+    fesetenv(&before);
+    EXPECT_TRUE(result.memory == expected.memory) << cores;
+    EXPECT_EQ(result.launches, cores > 1 ? 1u : 0u);
+    EXPECT_EQ(after & 0xFFC0, mine & 0xFFC0);
+  }
 }
 
 TEST(Spread, TheFirstFaultInTheUsualOrderIsReported) {
