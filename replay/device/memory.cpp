@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "deadheat/own_files.h"
 #include "replay/engine/written.h"
 
 namespace deadheat::device {
@@ -76,7 +77,7 @@ struct Memory::Pattern {
     if (last && last->seed == seed) return last;
     auto made = std::make_shared<Pattern>();
     made->seed = seed;
-    made->file = memfd_create("deadheat-pattern", MFD_CLOEXEC);
+    made->file = above_standard(memfd_create("deadheat-pattern", MFD_CLOEXEC));
     if (made->file < 0 || ftruncate(made->file, segment_bytes) != 0) return nullptr;
     void* mapped = mmap(nullptr, segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->file, 0);
     if (mapped == MAP_FAILED) return nullptr;

@@ -144,6 +144,16 @@ class Record(Case):
         self.assertEqual(len(err.splitlines()), 1, err)
         self.assertIn("made no CUDA call", err)
 
+    def test_closed_standard_files(self):
+        """What the program prints where it has closed the file goes nowhere, and not into the trace."""
+        for number, out in [(0, b"last 63\n"), (1, b""), (2, b"last 63\n")]:
+            script = "exec %d>&-; %s; echo words >&2" % (number, program("ends"))
+            trace = "trace%d" % number
+            self.assertEqual(self.record("sh", "-c", script, trace=trace, status=None)[0], out)
+            report, err = self.analyze(trace)
+            self.assertIs(report["summary"]["complete"], True)
+            self.assertEqual(complaints(err), [])
+
     def test_existing_output(self):
         os.mkdir(self.path("there"))
         self.refused("record", "-o", "there", "--", program("ends"), says=["there", "already exists"])

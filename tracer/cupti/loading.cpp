@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "deadheat/own_files.h"
 #include "tracer/cupti/clones.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
@@ -70,7 +71,7 @@ class MemoryFile {
   // The name, of this thread's file; null where there is none to be had.
   const char* hold(const std::string& bytes) {
     close();
-    descriptor_ = memfd_create("deadheat", MFD_CLOEXEC);
+    descriptor_ = above_standard(memfd_create("deadheat", MFD_CLOEXEC));
     for (std::size_t at = 0; descriptor_ >= 0 && at < bytes.size();) {
       const ssize_t written = ::write(descriptor_, bytes.data() + at, bytes.size() - at);
       if (written <= 0)
