@@ -154,6 +154,22 @@ class Record(Case):
             self.assertIs(report["summary"]["complete"], True)
             self.assertEqual(complaints(err), [])
 
+    def test_file_size_limit(self):
+        """The program may write no long files: what is recorded is the same, or too little and said so."""
+        os.environ["DEADHEAT_CACHE"] = self.path("cache")
+        os.mkdir(self.path("cache"))
+        try:
+            for limit, complete in [(64, True), (0, False)]:  # of 512 bytes
+                trace = "trace%d" % limit
+                status, out, err = self.run_words(["sh", "-c", "ulimit -f %d; exec \"$@\"" % limit, "sh", settings.deadheat,
+                                                   "record", "-o", trace, "--", program("ends"), "7"])
+                self.assertEqual((status, out), (7, b"last 63\n"), err)
+                self.assertEqual(any("File too large" in line for line in complaints(err)), not complete, err)
+                if complete:
+                    self.assertIs(self.analyze(trace)[0]["summary"]["complete"], True)
+        finally:
+            del os.environ["DEADHEAT_CACHE"]
+
     def test_existing_output(self):
         os.mkdir(self.path("there"))
         self.refused("record", "-o", "there", "--", program("ends"), says=["there", "already exists"])
