@@ -73,6 +73,16 @@ class Record(Case):
             process.kill()
             process.communicate()
 
+    def test_nobody_reads_the_closing_line(self):
+        for command, wanted in [(program("ends"), 7), (program("no_cuda"), 0)]:
+            reader, writer = os.pipe()
+            os.close(reader)
+            process = subprocess.Popen([settings.deadheat, "record", "--", command, "7"], cwd=self.directory,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer,
+                                       restore_signals=True)
+            os.close(writer)
+            self.assertEqual(process.wait(60), wanted)
+
     def test_capability(self):
         """The embedded device is a GPU of the capability that was asked for, and runs the code for it."""
         for capability, says, shared, code in [
