@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <utility>
 
 #include "analyzer/report/json.h"
 #include "analyzer/report/sarif.h"
@@ -59,6 +60,16 @@ std::uint64_t counted(const Analysis& analysis, const ReportOptions& options) {
   return count;
 }
 
+// Whether what is written to the one would replace what is written to the other: not so of pipes, terminals, /dev/null.
+bool one_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (one.empty() || other.empty() || one == "-" || other == "-") return false;
+  if (fs::exists(one, error)) return fs::is_regular_file(one, error) && fs::equivalent(one, other, error);
+  return fs::weakly_canonical(fs::absolute(one, error), error) ==
+         fs::weakly_canonical(fs::absolute(other, error), error);
+}
+
 } // namespace
 
 int finding_status(const Analysis& analysis, const ReportOptions& options) {
@@ -72,8 +83,16 @@ Expected<void> check_report_options(ReportOptions& options, const std::string& c
   if (options.json == "-" && options.sarif == "-") {
     return Error{"standard output cannot hold both JSON and SARIF", "", "give one of them a file"};
   }
-  for (const std::string* path : {&options.json, &options.sarif, &options.log_file}) {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"--json", &options.json}, {"--sarif", &options.sarif}, {"--log-file", &options.log_file}};
+  for (const auto& [option, path] : files) {
     if (Expected<void> possible = check_file(*path, coming); !possible) return possible;
+    for (const auto& [other, others] : files) {
+      if (other == option) break;
+      if (one_file(*others, *path))
+        return Error{std::string("cannot hold what both ") + other + " and " + option + " write", *path,
+                     "give one of them another file"};
+    }
   }
   if (options.suppressions.empty()) return {};
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);

@@ -396,6 +396,17 @@ class Reports(Case):
         self.assertEqual(sarif_check.problems_of(json.loads(out)), [], err)
         self.refused("analyze", "--sarif", "-", "--json", "-", "trace", says=["JSON and SARIF"])
 
+    def test_one_file_for_two_reports(self):
+        self.record(twin("shared_reduce.racy"))
+        self.write("there", "")
+        os.symlink("there", self.path("link"))
+        for one, other in ("new", "./new"), ("there", "there"), ("there", "link"), ("new", self.path("new")):
+            for first, second in ("--json", "--sarif"), ("--json", "--log-file"), ("--sarif", "--log-file"):
+                self.refused("analyze", first, one, second, other, "trace", says=[other, first, second])
+                self.refused("check", second, one, first, other, "--", program("ends"), says=[first, second])
+        self.assertEqual(self.deadheat("analyze", "--json", "/dev/null", "--sarif", "/dev/null", "trace")[0], 1)
+        self.assertEqual(self.deadheat("analyze", "--json", "one", "--sarif", "other", "trace")[0], 1)
+
     def test_sarif_check_finds(self):
         """The validator is not content with anything."""
         self.record(twin("shared_reduce.racy"))
