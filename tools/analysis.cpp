@@ -15,6 +15,8 @@ namespace po = boost::program_options;
 
 namespace {
 
+constexpr std::uint64_t least_memory = std::uint64_t(64) << 20; // with less, much of a trace is not checked
+
 // "512M", "4G", plain bytes; 0 for what is no size.
 std::uint64_t parse_size(const std::string& text) {
   std::uint64_t value = 0;
@@ -75,8 +77,12 @@ Expected<void> check_analysis_options(const AnalysisOptions& options) {
     return Error{"is more than any machine has", "--jobs " + std::to_string(options.jobs),
                  "0 to " + std::to_string(most_jobs)};
   }
-  if (options.memory_limit.empty() || parse_size(options.memory_limit)) return {};
-  return Error{"is not a size of memory", "--memory-limit " + options.memory_limit, "write it as 512M or 4G"};
+  if (options.memory_limit.empty()) return {};
+  const std::uint64_t limit = parse_size(options.memory_limit);
+  const std::string given = "--memory-limit " + options.memory_limit;
+  if (!limit) return Error{"is not a size of memory", given, "write it as 512M or 4G"};
+  if (limit < least_memory) return Error{"is too little to analyze with", given, "64M or more"};
+  return {};
 }
 
 Expected<Analysis> analyze(const std::string& trace, const AnalysisOptions& options) {

@@ -37,8 +37,12 @@ int run_check(const Arguments& arguments) {
   }
   if (split.command.empty()) return fail("no command to check (deadheat check [OPTIONS] -- COMMAND...)");
 
-  if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
+  if (Expected<void> usable = check_report_options(reporting, recording.output); !usable) return fail(usable.error());
   if (Expected<void> usable = check_analysis_options(analyzing); !usable) return fail(usable.error());
+
+  if (!values["witness-dir"].defaulted()) { // no witness may be needed
+    if (Expected<void> usable = check_directory(judging.directory); !usable) return fail(usable.error());
+  }
 
   std::optional<search::TemporaryDirectory> directory; // the trace is kept only where the user asked for it
   if (recording.output.empty()) {
@@ -59,14 +63,18 @@ int run_check(const Arguments& arguments) {
   Expected<Analysis> analysis = analyze(recorded->trace, analyzing);
   if (!analysis) return fail(analysis.error());
   judging.seed = recording.seed;
-  if (Expected<void> done = explore(recorded->trace, *analysis, judging, analyzing); !done) return fail(done.error());
+  // Whatever cannot be done from here on: what was found until then is reported.
+  Expected<void> all = explore(recorded->trace, *analysis, judging, analyzing);
   if (Expected<void> done = suppress(*analysis, reporting); !done) return fail(done.error());
   if (Expected<void> done = judge(recorded->trace, *analysis, judging); !done) {
     // What a GPU did cannot always be run again; its races are races all the same.
-    if (!recorded->on_gpu) return fail(done.error());
-    analysis->warnings.push_back("races were not replayed: " + done.error().message());
+    if (recorded->on_gpu)
+      analysis->warnings.push_back("races were not replayed: " + done.error().message());
+    else if (all)
+      all = done;
   }
-  if (Expected<void> done = report(*analysis, reporting, true, &recorded->status); !done) return fail(done.error());
+  if (Expected<void> done = report(*analysis, reporting, true, &recorded->status); !done && all) all = done;
+  if (!all) return fail(all.error());
   // Without a race to report it must have seen what the program would have run to say that there is none.
   auto cut = [](const std::vector<Fault>& faults) {
     return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return fault.ends_run; });

@@ -90,6 +90,11 @@ Expected<void> check_analysis_options(const AnalysisOptions& options);
 // With a progress bar where standard error is a terminal.
 Expected<Analysis> analyze(const std::string& trace, const AnalysisOptions& options);
 
+// ---- what is written, asked before a long run: that it is not clear already that it cannot be
+// None and "-" (standard output) are fine, and what lies in a directory that will be made (`coming`).
+Expected<void> check_file(const std::string& path, const std::string& coming);
+Expected<void> check_directory(const std::string& path); // is made where it is missing
+
 // ---- reports, used by analyze, replay and check
 struct ReportOptions {
   std::string json;            // file, or "-"
@@ -109,10 +114,12 @@ boost::program_options::options_description report_options(ReportOptions& option
 // The exit status: 0, or that of --error-exitcode when findings count.
 int finding_status(const Analysis& analysis, const ReportOptions& options);
 // Whether the options can be followed: asked before a long run. Reads the file of suppressions, once: it may be a pipe.
-Expected<void> check_report_options(ReportOptions& options);
+// `coming`: a directory that will be made before the report is written.
+Expected<void> check_report_options(ReportOptions& options, const std::string& coming = "");
 Expected<void> suppress(Analysis& analysis, const ReportOptions& options);
-// Writes JSON and SARIF (if asked for) and the text report. `text_to_error`: standard output belongs to a program.
-// `more`: further keys of the JSON; `more_text`: further lines behind the text.
+// Writes JSON and SARIF (if asked for) and the text report, and of these all that can be written: the error is of the
+// first that could not be; a text report for a file goes to standard error then. `text_to_error`: standard output
+// belongs to a program. `more`: further keys of the JSON; `more_text`: further lines behind the text.
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
                       const int* program_status, const nlohmann::json* more = nullptr,
                       const std::string& more_text = "");

@@ -305,6 +305,7 @@ int run_record(const Arguments& arguments) {
   if (split.command.empty()) return fail("no command to record (deadheat record [OPTIONS] -- COMMAND...)");
   Expected<Recorded> recorded = record(options, split.command, false);
   if (!recorded) return fail(recorded.error());
+  signal(SIGPIPE, SIG_IGN); // the exit status is the command's, whether or not somebody reads what follows
   std::error_code error;
   if (fs::exists(recorded->trace, error)) {
     say("recorded " + recorded->trace);

@@ -134,6 +134,7 @@ int run_replay(const Arguments& arguments) {
              description, positional, values, status)) {
     return status;
   }
+  const bool asked = !directory.empty() || !values["witness-dir"].defaulted();
   if (device != "embedded") return fail("--device " + device + ": embedded or gpu");
   if (!directory.empty()) judging.directory = directory;
   if (Expected<void> usable = check_report_options(reporting); !usable) return fail(usable.error());
@@ -143,6 +144,9 @@ int run_replay(const Arguments& arguments) {
 
   if (varied) return vary(trace, varied, judging.seed, judging.exploring_seconds, reporting);
 
+  if (asked) { // else no witness may be needed
+    if (Expected<void> usable = check_directory(judging.directory); !usable) return fail(usable.error());
+  }
   Expected<Analysis> analysis = analyze(trace, analyzing);
   if (!analysis) return fail(analysis.error());
   if (Expected<void> done = explore(trace, *analysis, judging, analyzing); !done) return fail(done.error());

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "analyzer/report/json.h"
 #include "analyzer/report/sarif.h"
@@ -58,18 +60,39 @@ std::uint64_t counted(const Analysis& analysis, const ReportOptions& options) {
   return count;
 }
 
+// Whether what is written to the one would replace what is written to the other: not so of pipes, terminals, /dev/null.
+bool one_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (one.empty() || other.empty() || one == "-" || other == "-") return false;
+  if (fs::exists(one, error)) return fs::is_regular_file(one, error) && fs::equivalent(one, other, error);
+  return fs::weakly_canonical(fs::absolute(one, error), error) ==
+         fs::weakly_canonical(fs::absolute(other, error), error);
+}
+
 } // namespace
 
 int finding_status(const Analysis& analysis, const ReportOptions& options) {
   return counted(analysis, options) ? int(options.error_exitcode) : 0;
 }
 
-Expected<void> check_report_options(ReportOptions& options) {
+Expected<void> check_report_options(ReportOptions& options, const std::string& coming) {
   if (options.error_exitcode > 255) {
     return Error{"is no exit status", "--error-exitcode " + std::to_string(options.error_exitcode), "0 to 255"};
   }
   if (options.json == "-" && options.sarif == "-") {
     return Error{"standard output cannot hold both JSON and SARIF", "", "give one of them a file"};
+  }
+  const std::pair<const char*, const std::string*> files[] = {
+      {"--json", &options.json}, {"--sarif", &options.sarif}, {"--log-file", &options.log_file}};
+  for (const auto& [option, path] : files) {
+    if (Expected<void> possible = check_file(*path, coming); !possible) return possible;
+    for (const auto& [other, others] : files) {
+      if (other == option) break;
+      if (one_file(*others, *path))
+        return Error{std::string("cannot hold what both ") + other + " and " + option + " write", *path,
+                     "give one of them another file"};
+    }
   }
   if (options.suppressions.empty()) return {};
   Expected<report::Suppressions> suppressions = report::Suppressions::read(options.suppressions);
@@ -134,6 +157,11 @@ Expected<void> write_json(const std::string& path, const nlohmann::json& json) {
 
 Expected<void> report(const Analysis& analysis, const ReportOptions& options, bool text_to_error,
                       const int* program_status, const nlohmann::json* more, const std::string& more_text) {
+  std::optional<Error> failed;
+  const auto look = [&failed](const Expected<void>& done) {
+    if (!done && !failed) failed = done.error();
+    return done.has_value();
+  };
   for (const std::string& warning : analysis.warnings) say(warning);
   if (program_status && *program_status) say("the program ended with status " + std::to_string(*program_status));
   if (!options.json.empty()) {
@@ -141,11 +169,11 @@ Expected<void> report(const Analysis& analysis, const ReportOptions& options, bo
     if (!options.trace.empty()) add_times(json, options.trace);
     if (program_status) json["program_status"] = *program_status;
     if (more) json.update(*more);
-    if (Expected<void> done = write_json(options.json, json); !done) return done;
+    look(write_json(options.json, json));
   }
   if (!options.sarif.empty()) {
     nlohmann::json sarif = report::to_sarif(analysis, DEADHEAT_VERSION);
-    if (Expected<void> done = write_json(options.sarif, sarif); !done) return done;
+    look(write_json(options.sarif, sarif));
   }
   report::TextOptions text_options;
   text_options.limit = options.print_limit;
@@ -153,12 +181,14 @@ Expected<void> report(const Analysis& analysis, const ReportOptions& options, bo
   std::string text;
   if (options.print_suppressions) text = report::suppressions_for(analysis) + "\n";
   text += report::to_text(analysis, text_options) + more_text;
-  if (!options.log_file.empty()) return write_file(options.log_file, text);
-  if (text_to_error) {
+  if (!options.log_file.empty()) {
+    if (!look(write_file(options.log_file, text))) std::cerr << text << std::flush;
+  } else if (text_to_error) {
     std::cerr << text << std::flush;
   } else if (options.json != "-" && options.sarif != "-") {
     std::cout << text << std::flush;
   }
+  if (failed) return *failed;
   return {};
 }
 

@@ -506,11 +506,22 @@ Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& optio
       if (reader->logs().size() == 1) return log.error();
       continue;
     }
+    std::mutex mutex; // threads of the analysis ask for code
+    std::map<trace::BlobHash, std::string> unreadable;
     auto text = [&](const trace::Module& module) {
       const Expected<std::vector<std::uint8_t>> bytes = reader->blob(module.image);
-      return bytes ? std::string(bytes->begin(), bytes->end()) : std::string();
+      if (bytes) return std::string(bytes->begin(), bytes->end());
+      std::lock_guard lock(mutex);
+      unreadable.try_emplace(module.image, bytes.error().message());
+      return std::string();
     };
     analyze_log(*log, text, options, analysis);
+    if (!unreadable.empty())
+      analysis.warnings.push_back(unreadable.begin()->second + ": the accesses are checked, but it is not known what " +
+                                  (unreadable.size() == 1 ? "this module's code does"
+                                                          : "the code of this module and of " +
+                                                                std::to_string(unreadable.size() - 1) + " more does") +
+                                  " with the values that it reads");
   }
   analysis.summary.races = analysis.races.size();
   analysis.summary.order_dependent = analysis.order_dependent.size();

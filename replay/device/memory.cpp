@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "deadheat/own_files.h"
 #include "replay/engine/written.h"
 
 namespace deadheat::device {
@@ -66,9 +67,23 @@ std::uint64_t FreeRanges::best_fit(std::uint64_t bytes, std::uint64_t alignment)
 
 // ---- the pattern of fresh memory: one segment's worth, kept between devices of the same seed
 
+namespace {
+
+// In memory; -1 where there is none to be had: the program may be allowed no file that long (RLIMIT_FSIZE).
+int file_of(std::uint64_t bytes) {
+  const NoFileSizeSignal guard;
+  const int file = above_standard(memfd_create("deadheat-pattern", MFD_CLOEXEC));
+  if (file < 0 || ftruncate(file, off_t(bytes)) == 0) return file;
+  guard.take();
+  close(file);
+  return -1;
+}
+
+} // namespace
+
 struct Memory::Pattern {
   std::uint64_t seed = 0;
-  int file = -1;
+  int file = -1; // -1: the bytes are copied, where they would be mapped
   std::uint8_t* bytes = nullptr;
 
   static std::shared_ptr<Pattern> of(std::uint64_t seed) {
@@ -76,9 +91,9 @@ struct Memory::Pattern {
     if (last && last->seed == seed) return last;
     auto made = std::make_shared<Pattern>();
     made->seed = seed;
-    made->file = memfd_create("deadheat-pattern", MFD_CLOEXEC);
-    if (made->file < 0 || ftruncate(made->file, segment_bytes) != 0) return nullptr;
-    void* mapped = mmap(nullptr, segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->file, 0);
+    made->file = file_of(segment_bytes);
+    void* mapped = mmap(nullptr, segment_bytes, PROT_READ | PROT_WRITE,
+                        made->file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, made->file, 0);
     if (mapped == MAP_FAILED) return nullptr;
     made->bytes = static_cast<std::uint8_t*>(mapped);
     make_pattern(seed, made->bytes);
@@ -127,7 +142,8 @@ bool reserve(std::uint64_t base, std::uint64_t bytes) {
 Expected<std::unique_ptr<Memory>> Memory::create(std::uint64_t seed, std::uint64_t capacity) {
   std::unique_ptr<Memory> memory(new Memory);
   memory->pattern_ = Pattern::of(seed);
-  if (!memory->pattern_) return Error{"cannot create an anonymous file for the memory pattern"};
+  if (!memory->pattern_)
+    return Error{"cannot map the memory pattern", {}, "address space must not be limited (ulimit -v)"};
   memory->capacity_ = std::min(capacity, device_arena_bytes / 2);
   Arena* arenas[] = {&memory->device_, &memory->shared_};
   const std::uint64_t bases[] = {device_arena, pinned_arena}, sizes[] = {device_arena_bytes, pinned_arena_bytes};
@@ -295,8 +311,8 @@ void Memory::fill(std::uint64_t host, std::uint64_t bytes) {
   const std::uint64_t end = host + bytes;
   while (at < end) {
     const std::uint64_t offset = at % segment_bytes, n = std::min(segment_bytes - offset, end - at);
-    const bool whole =
-        n == segment_bytes && bytes >= 4 * segment_bytes && arena.users[(at - arena.base) / segment_bytes] == 1;
+    const bool whole = pattern_->file >= 0 && n == segment_bytes && bytes >= 4 * segment_bytes &&
+                       arena.users[(at - arena.base) / segment_bytes] == 1;
     if (!whole || mmap(reinterpret_cast<void*>(at), n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
                        pattern_->file, 0) == MAP_FAILED)
       std::memcpy(reinterpret_cast<void*>(at), pattern_->bytes + offset, n);

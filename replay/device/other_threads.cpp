@@ -10,13 +10,15 @@
 #include <memory>
 #include <string>
 
+#include "deadheat/own_files.h"
+
 namespace deadheat::device {
 
 namespace {
 
 // Empty where there is none, or the thread that it is about has gone.
 std::string contents(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = above_standard(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file < 0) return {};
   char text[1024];
   const ssize_t bytes = read(file, text, sizeof text);

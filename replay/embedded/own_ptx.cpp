@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "deadheat/own_files.h"
+
 namespace deadheat::embedded {
 
 Expected<std::string> own_ptx(const std::string& directory, std::string text, const std::string& origin) {
@@ -15,10 +17,14 @@ Expected<std::string> own_ptx(const std::string& directory, std::string text, co
   const std::filesystem::path file = std::filesystem::path(directory) / fmt::format("{:016x}.ptx", hash);
   std::error_code error;
   if (!std::filesystem::exists(file, error)) {
+    const NoFileSizeSignal guard;
     std::ofstream out(file, std::ios::binary);
     out << text;
-    out.flush();
-    if (!out) return Error{"cannot keep the PTX of " + origin, file.string(), "the option ptx names a directory"};
+    out.close();
+    if (!out) {
+      guard.take();
+      return Error{"cannot keep the PTX of " + origin, file.string(), "the option ptx names a directory"};
+    }
     return text;
   }
   std::ifstream in(file, std::ios::binary);

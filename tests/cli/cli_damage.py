@@ -181,6 +181,19 @@ class Damage(Case):
         self.assertEqual(len(complaints(err)), 1, err)
         self.assertIn("blob", err)
 
+    def test_missing_code(self):
+        """Races are found without it; what the code does with values is not known, which a line says."""
+        self.record(twin("shared_reduce.racy"))
+        whole, err = self.analyze(status=1)
+        self.assertEqual(complaints(err), [])
+        [blob] = [os.path.join(folder, name) for folder, _, names in os.walk(self.path("trace/blobs")) for name in names]
+        for spoil in (lambda: self.write(blob, b"garbage"), lambda: os.unlink(blob)):
+            spoil()
+            report, err = self.analyze(status=1)
+            self.assertEqual(len(report["races"]), len(whole["races"]))
+            self.assertEqual(len(complaints(err)), 1, err)
+            self.assertIn("what this module's code does with the values", complaints(err)[0])
+
 
 class Witness(Case):
     def test_missing_witness(self):

@@ -73,6 +73,16 @@ class Record(Case):
             process.kill()
             process.communicate()
 
+    def test_nobody_reads_the_closing_line(self):
+        for command, wanted in [(program("ends"), 7), (program("no_cuda"), 0)]:
+            reader, writer = os.pipe()
+            os.close(reader)
+            process = subprocess.Popen([settings.deadheat, "record", "--", command, "7"], cwd=self.directory,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer,
+                                       restore_signals=True)
+            os.close(writer)
+            self.assertEqual(process.wait(60), wanted)
+
     def test_capability(self):
         """The embedded device is a GPU of the capability that was asked for, and runs the code for it."""
         for capability, says, shared, code in [
@@ -143,6 +153,32 @@ class Record(Case):
         self.assertEqual((status, out), (2, b"no CUDA here\n"))
         self.assertEqual(len(err.splitlines()), 1, err)
         self.assertIn("made no CUDA call", err)
+
+    def test_closed_standard_files(self):
+        """What the program prints where it has closed the file goes nowhere, and not into the trace."""
+        for number, out in [(0, b"last 63\n"), (1, b""), (2, b"last 63\n")]:
+            script = "exec %d>&-; %s; echo words >&2" % (number, program("ends"))
+            trace = "trace%d" % number
+            self.assertEqual(self.record("sh", "-c", script, trace=trace, status=None)[0], out)
+            report, err = self.analyze(trace)
+            self.assertIs(report["summary"]["complete"], True)
+            self.assertEqual(complaints(err), [])
+
+    def test_file_size_limit(self):
+        """The program may write no long files: what is recorded is the same, or too little and said so."""
+        os.environ["DEADHEAT_CACHE"] = self.path("cache")
+        os.mkdir(self.path("cache"))
+        try:
+            for limit, complete in [(64, True), (0, False)]:  # of 512 bytes
+                trace = "trace%d" % limit
+                status, out, err = self.run_words(["sh", "-c", "ulimit -f %d; exec \"$@\"" % limit, "sh", settings.deadheat,
+                                                   "record", "-o", trace, "--", program("ends"), "7"])
+                self.assertEqual((status, out), (7, b"last 63\n"), err)
+                self.assertEqual(any("File too large" in line for line in complaints(err)), not complete, err)
+                if complete:
+                    self.assertIs(self.analyze(trace)[0]["summary"]["complete"], True)
+        finally:
+            del os.environ["DEADHEAT_CACHE"]
 
     def test_existing_output(self):
         os.mkdir(self.path("there"))

@@ -193,7 +193,39 @@ class Reports(Case):
     def test_unwritable_report(self):
         self.record(twin("shared_reduce.racy"))
         for option in ["--json", "--sarif", "--log-file"]:
-            self.refused("analyze", option, "nowhere/report", "trace", says=["cannot write", "nowhere/report"])
+            for path in ["nowhere/report", "trace", "/proc/report"]:
+                self.refused("analyze", option, path, "trace", says=["cannot write", path])
+
+    def test_unwritable_destinations_of_check(self):
+        """What cannot be written is said before the program runs, or loses nothing but itself."""
+        for option in ["--json", "--sarif", "--log-file", "--witness-dir"]:
+            path = "/proc/nowhere" if option == "--witness-dir" else "nowhere/report"
+            self.refused("check", "-o", "kept", option, path, "--", twin("shared_reduce.racy"),
+                         says=["cannot write", path])
+            self.assertEqual(os.listdir(self.directory), [])
+        for option in ["--json", "--sarif", "--log-file"]:
+            status, out, err = self.deadheat("check", "-o", "kept" + option, option, "/dev/full", "--",
+                                             twin("shared_reduce.racy"))
+            self.assertEqual((status, err.splitlines()[-1]), (2, "deadheat: /dev/full: cannot write"))
+            self.assertIn("shared_reduce.cu", err)
+            self.analyze("kept" + option, status=1)
+
+    def test_report_in_the_trace(self):
+        status, _, err = self.deadheat("check", "-o", "new/trace/", "--json", "new/trace/report", "--witness-dir",
+                                       "new/trace/witnesses", "--", twin("shared_reduce.racy"))
+        self.assertEqual(status, 1, err)
+        self.assertEqual(len(self.json("new/trace/report")["races"]), len(os.listdir(self.path("new/trace/witnesses"))))
+
+    def test_unwritable_witnesses(self):
+        """Where witnesses cannot be written races are races all the same."""
+        self.write("deadheat-witnesses", "in the way")
+        status, out, err = self.deadheat("check", "--", twin("shared_reduce.racy"))
+        self.assertEqual(status, 2, err)
+        self.assertIn("cannot write", err.splitlines()[-1])
+        self.assertIn("shared_reduce.cu", err)
+        self.record(twin("shared_reduce.racy"))
+        self.refused("replay", "-o", "deadheat-witnesses", "trace", says=["cannot write", "deadheat-witnesses"])
+        self.assertEqual(self.deadheat("check", "--", twin("shared_reduce.fixed"))[0], 0)
 
     def test_full_disk(self):
         self.record(twin("shared_reduce.racy"))
@@ -203,7 +235,9 @@ class Reports(Case):
                                       stderr=subprocess.PIPE)
             self.assertEqual((done.returncode, done.stderr), (2, b"deadheat: cannot write to standard output\n"), words)
         for option in ["--json", "--sarif", "--log-file"]:
-            self.refused("analyze", option, "/dev/full", "trace", says=["cannot write", "/dev/full"])
+            status, out, err = self.deadheat("analyze", option, "/dev/full", "trace")
+            self.assertEqual((status, err.splitlines()[-1]), (2, "deadheat: /dev/full: cannot write"))
+            self.assertIn("shared_reduce.cu", out.decode() + err)
 
     def test_colors(self):
         self.record(twin("shared_reduce.racy"))
@@ -361,6 +395,17 @@ class Reports(Case):
         status, out, err = self.deadheat("analyze", "--sarif", "-", "trace")
         self.assertEqual(sarif_check.problems_of(json.loads(out)), [], err)
         self.refused("analyze", "--sarif", "-", "--json", "-", "trace", says=["JSON and SARIF"])
+
+    def test_one_file_for_two_reports(self):
+        self.record(twin("shared_reduce.racy"))
+        self.write("there", "")
+        os.symlink("there", self.path("link"))
+        for one, other in ("new", "./new"), ("there", "there"), ("there", "link"), ("new", self.path("new")):
+            for first, second in ("--json", "--sarif"), ("--json", "--log-file"), ("--sarif", "--log-file"):
+                self.refused("analyze", first, one, second, other, "trace", says=[other, first, second])
+                self.refused("check", second, one, first, other, "--", program("ends"), says=[first, second])
+        self.assertEqual(self.deadheat("analyze", "--json", "/dev/null", "--sarif", "/dev/null", "trace")[0], 1)
+        self.assertEqual(self.deadheat("analyze", "--json", "one", "--sarif", "other", "trace")[0], 1)
 
     def test_sarif_check_finds(self):
         """The validator is not content with anything."""

@@ -51,6 +51,14 @@ class Usage(Case):
         self.refused("record", "--seed", "many", "--", program("ends"), says=["many", "seed"])
         self.refused("replay", "--race", "first", "trace", says=["first", "race"])
 
+    def test_memory_limit(self):
+        for limit in ["1K", "63M", "67108863", "1"]:
+            for words in ["analyze", "trace"], ["replay", "trace"], ["check", "--", program("ends")]:
+                self.refused(words[0], "--memory-limit", limit, *words[1:], says=["--memory-limit " + limit, "64M"])
+        self.refused("analyze", "--memory-limit", "much", "trace", says=["--memory-limit much", "512M"])
+        for limit in ["64M", "67108864"]:
+            self.refused("analyze", "--memory-limit", limit, "trace", says="no such trace")
+
     def test_second_trace(self):
         self.refused("analyze", "one", "two", says="one trace")
 

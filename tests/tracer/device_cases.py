@@ -406,6 +406,13 @@ def modules_from_files(case):
 
 
 @over_embedded
+def modules_from_files_of_a_job_that_may_write_none(case):
+    """There is no file for the instrumented code: the program's own is loaded, and no signal ends it."""
+    done = case.device("files_limited", variables={"DEADHEAT_CACHE": "0"})
+    assert "recording stopped" in done.stderr or "no file in memory" in done.stderr, done
+
+
+@over_embedded
 def kernels_of_a_module(case):
     """A program that asks which kernels a module has is told of its own, not of their clones."""
     alone = case.device("lists", settings=":accesses=0").stdout
@@ -496,7 +503,7 @@ def no_window(case):
 
 cases = [kernel_that_waits_for_the_host, first_launches_beside_one_that_waits, buffers_that_nobody_read,
          launches_that_tell_each_other, a_launch_that_waits_in_vain,
-         cooperative, compiled_apart, functions_of_streams, modules_from_files, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
+         cooperative, compiled_apart, functions_of_streams, modules_from_files, modules_from_files_of_a_job_that_may_write_none, kernels_of_a_module, crowded_queue, modules_of_cufft, unloaded_module, device_that_is_reset, empty_variables,
          no_memory_at_an_opaque_launch, windows, window_of_a_job_that_needs_all_memory, window_of_the_whole_run, window_with_graphs, graph_that_was_made_before,
          graph_when_the_budget_is_used_up,
          window_with_a_graph_in_one_piece, window_with_uploads_by_graphs, graph_that_the_driver_launches_itself, window_without_fault,

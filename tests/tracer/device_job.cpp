@@ -20,7 +20,9 @@
 // told_by_function, told_by_callback, told_too_early
 //           two streams copy into one page-locked buffer, the second once a function of the first stream has told the
 //           host of the first copy; which that function comes behind, or comes before
-// files     modules are loaded from files: PTX, and a cubin with its PTX beside it
+// files, files_limited
+//           modules are loaded from files: PTX, and a cubin with its PTX beside it; or PTX, where the job may write
+//           no more than 100 bytes to a file
 // options   modules are loaded with options for the assembler: at most 40 registers, and a target; in a fat binary that
 //           was compiled for at most 48
 // threads   four threads load a module each, at the same time, and launch a kernel of it
@@ -35,6 +37,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -413,14 +416,19 @@ void fill(CUmodule module, const Job& job) {
   CHECK(cuStreamSynchronize(job.one));
 }
 
-void files(const Job& job) {
+void files(const Job& job, bool limited) {
   char folder[] = "/tmp/deadheat-files-XXXXXX";
   if (!mkdtemp(folder)) return;
   const std::string stem = std::string(folder) + "/kernels", cubin = stem + ".cubin", ptx = stem + ".ptx";
   std::ofstream(cubin) << "\x7f"
                        << "ELF and more";
   std::ofstream(ptx) << kernels;
+  if (limited) {
+    const rlimit limit{100, 100};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
   for (const std::string& file : {cubin, ptx}) {
+    if (limited && file == cubin) continue; // that is no machine code: it loads only in place of it
     CUmodule module = nullptr;
     CHECK(cuModuleLoad(&module, file.c_str()));
     fill(module, job);
@@ -541,7 +549,7 @@ int main(int argc, char** argv) {
   if (what.starts_with("told")) told(job, what == "told_by_callback", what == "told_too_early");
   if (what.starts_with("messages") || what == "hangs")
     messages(job, what == "messages_relaxed", what == "messages_apart", what == "hangs");
-  if (what == "files") files(job);
+  if (what == "files" || what == "files_limited") files(job, what == "files_limited");
   if (what == "options") options(job);
   if (what == "threads") threads(job);
   if (what == "no_memory") no_memory(job);

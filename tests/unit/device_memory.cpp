@@ -1,3 +1,9 @@
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
 #include "device_support.h"
 #include "replay/device/memory.h"
 
@@ -41,6 +47,25 @@ TEST(FreeRanges, FitsAligned) {
 TEST(Memory, OneAtATime) {
   auto first = memory();
   EXPECT_FALSE(Memory::create(1, 1 << 20));
+}
+
+// The pattern is copied where no file of it can be had to be mapped.
+TEST(Memory, FilesMayBeLimited) {
+  const auto run = [] {
+    const rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    constexpr std::uint64_t bytes = 5 * Memory::segment_bytes, seed = 91;
+    const auto m = memory(seed);
+    const std::uint64_t place = *m->place(false, bytes);
+    m->fill(place, bytes);
+    std::vector<std::uint8_t> pattern(Memory::segment_bytes);
+    Memory::make_pattern(seed, pattern.data());
+    bool same = true;
+    for (std::uint64_t at = 0; at < bytes; at += Memory::segment_bytes)
+      same = same && !std::memcmp(reinterpret_cast<const void*>(place + at), pattern.data(), pattern.size());
+    std::_Exit(same ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Memory, PlacesApartAndReusesAtOnce) {

@@ -1,6 +1,7 @@
 // The writer among threads, processes and full disks.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -169,6 +170,23 @@ TEST(TraceWriter, BytesAreInlineOrBlobs) {
     EXPECT_EQ(kept.inlined.empty(), size == 0 || size > inline_bytes);
     EXPECT_EQ(*TraceReader::open(directory.path())->bytes(kept), data);
   }
+}
+
+// What a program prints after it closed a descriptor goes nowhere, and not into a log that took the number.
+TEST(TraceWriter, LogsTakeNoStandardDescriptor) {
+  const TestDirectory directory;
+  EXPECT_EQ(in_child([&] {
+              for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(number);
+              auto writer = TraceWriter::create(directory.path(), process_of(5), {});
+              (*writer)->add_blob(std::vector<std::uint8_t>(5000, 1));
+              const bool open = ::fcntl(STDIN_FILENO, F_GETFD) >= 0 || ::fcntl(STDOUT_FILENO, F_GETFD) >= 0 ||
+                                ::fcntl(STDERR_FILENO, F_GETFD) >= 0;
+              return (*writer)->finish(0).has_value() && !open;
+            }),
+            0);
+  auto log = LogReader::open(directory.file("5.log"));
+  ASSERT_TRUE(log);
+  EXPECT_TRUE(log->complete());
 }
 
 TEST(TraceWriter, AFullDiskStopsTheRecordingNotTheProgram) {

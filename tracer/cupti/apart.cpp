@@ -17,6 +17,7 @@
 #include <ctime>
 #include <memory>
 
+#include "deadheat/own_files.h"
 #include "tracer/cupti/no_signals.h"
 
 namespace deadheat::cupti {
@@ -188,10 +189,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) { // ends in 
 // By a thread that takes no signals: one for a file that is too large (setrlimit(2)) would end the job.
 Ended run_here(const Program& program) {
   Ended ended;
-  const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const Descriptor input(memfd_create("deadheat-input", MFD_CLOEXEC));
-  const Descriptor output(memfd_create("deadheat-output", MFD_CLOEXEC));
-  const Descriptor said(memfd_create("deadheat-said", MFD_CLOEXEC));
+  const Descriptor nothing(above_standard(open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  const Descriptor input(above_standard(memfd_create("deadheat-input", MFD_CLOEXEC)));
+  const Descriptor output(above_standard(memfd_create("deadheat-output", MFD_CLOEXEC)));
+  const Descriptor said(above_standard(memfd_create("deadheat-said", MFD_CLOEXEC)));
   const bool open = nothing.number() >= 0 && input.number() >= 0 && output.number() >= 0 && said.number() >= 0;
   if (!open || !fill(input.number(), program.input)) {
     ended.status = errno;

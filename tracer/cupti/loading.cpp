@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "deadheat/own_files.h"
 #include "tracer/cupti/clones.h"
 #include "tracer/cupti/handlers.h"
 #include "tracer/cupti/libraries.h"
@@ -70,13 +72,17 @@ class MemoryFile {
   // The name, of this thread's file; null where there is none to be had.
   const char* hold(const std::string& bytes) {
     close();
-    descriptor_ = memfd_create("deadheat", MFD_CLOEXEC);
+    const NoFileSizeSignal guard;
+    descriptor_ = above_standard(memfd_create("deadheat", MFD_CLOEXEC));
     for (std::size_t at = 0; descriptor_ >= 0 && at < bytes.size();) {
       const ssize_t written = ::write(descriptor_, bytes.data() + at, bytes.size() - at);
-      if (written <= 0)
-        close();
-      else
+      if (written < 0 && errno == EINTR) continue;
+      if (written > 0) {
         at += std::size_t(written);
+        continue;
+      }
+      if (written < 0 && errno == EFBIG) guard.take();
+      close();
     }
     if (descriptor_ < 0) return nullptr;
     std::snprintf(name_, sizeof name_, "/proc/self/fd/%d", descriptor_);

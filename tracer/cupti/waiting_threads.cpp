@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "deadheat/own_files.h"
+
 namespace deadheat::cupti {
 
 namespace {
@@ -38,7 +40,8 @@ bool run_time(int thread, std::uint64_t& nanoseconds) {
 // What Linux says of the thread; empty: it has ended.
 std::string told_of(int thread, const char* what) {
   char text[512];
-  const int file = open(("/proc/self/task/" + std::to_string(thread) + what).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file =
+      above_standard(open(("/proc/self/task/" + std::to_string(thread) + what).c_str(), O_RDONLY | O_CLOEXEC));
   if (file < 0) return {};
   const ssize_t bytes = read(file, text, sizeof text);
   close(file);

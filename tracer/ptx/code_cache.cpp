@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "deadheat/own_files.h"
+
 namespace deadheat::ptx {
 
 namespace fs = std::filesystem;
@@ -96,10 +98,13 @@ void CodeCache::keep(std::string_view key, std::string_view payload) const {
   const fs::path beside = path.string() + "." + std::to_string(getpid()) + "." + std::to_string(number);
   std::error_code error;
   {
+    const NoFileSizeSignal guard;
     std::ofstream out(beside, std::ios::binary | std::ios::trunc);
     out.write(reinterpret_cast<const char*>(&h), sizeof h);
     out.write(payload.data(), std::streamsize(payload.size()));
-    if (!out.flush()) {
+    out.close();
+    if (!out) {
+      guard.take();
       fs::remove(beside, error);
       return;
     }

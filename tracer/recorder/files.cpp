@@ -4,39 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+
+#include "deadheat/own_files.h"
 
 namespace deadheat::trace {
-namespace {
-
-// Holds back SIGXFSZ while it lives and takes away the one that a write of ours caused.
-class NoFileSizeSignal {
- public:
-  NoFileSizeSignal() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGXFSZ);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  void take() const {
-    if (was_pending_) return;
-    const timespec now{};
-    while (sigtimedwait(&set_, nullptr, &now) < 0 && errno == EINTR) {
-    }
-  }
-  ~NoFileSizeSignal() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t set_, before_;
-  bool was_pending_ = false;
-};
-
-} // namespace
 
 Error system_error(int number, std::string what, std::string where) {
   Error error{std::move(what) + ": " + std::strerror(number), std::move(where), {}};
@@ -47,7 +20,7 @@ Error system_error(int number, std::string what, std::string where) {
 
 Expected<File> File::open(const std::string& path) {
   // Without O_NONBLOCK a pipe that nobody writes to holds up whoever opens it.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor < 0) return system_error(errno, "cannot open it", path);
   File file(descriptor);
   struct stat status{};
@@ -56,7 +29,7 @@ Expected<File> File::open(const std::string& path) {
 }
 
 Expected<File> File::create(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  const int descriptor = above_standard(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (descriptor < 0) return system_error(errno, "cannot create it", path);
   return File(descriptor);
 }
