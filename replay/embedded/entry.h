@@ -4,7 +4,8 @@
 // order of the trace.
 //
 // Invariants: no exception leaves enter(). A host function runs on a thread of FunctionThreads, and may not call CUDA
-// (cudaErrorNotPermitted, as in CUDA). After fork() the child has no device.
+// (cudaErrorNotPermitted, as in CUDA). The child of a fork has no device
+// where its parent had one by then.
 #pragma once
 
 #include "replay/embedded/runtime.h"

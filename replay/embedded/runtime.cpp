@@ -130,6 +130,29 @@ void end_of_process() {
 // Runs when the loader takes the process down: after the program's destructors and exit handlers.
 __attribute__((destructor)) void library_destructor() { end_of_process(); }
 
+// A process that has not begun to use the device may fork, and the child has one of its own and its own log. The lock
+// is held meanwhile, so that it, and what it guards, are good in the child, which has no other thread.
+thread_local bool holds_for_fork = false;
+
+void before_fork() {
+  Runtime* runtime = existing;
+  if (!runtime) return;
+  while (!runtime->begun && !(holds_for_fork = runtime->lock.try_lock()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void after_fork() {
+  if (!holds_for_fork) return;
+  holds_for_fork = false;
+  existing.load()->lock.unlock();
+}
+
+void in_child() {
+  Runtime* runtime = existing;
+  if (runtime && runtime->begun) forked = true;
+  after_fork();
+}
+
 } // namespace
 
 bool in_forked_child() { return forked; }
@@ -144,7 +167,7 @@ Runtime::Runtime() {
   } else {
     say(parsed.error().message());
   }
-  pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  pthread_atfork(before_fork, after_fork, in_child);
 }
 Runtime::~Runtime() = default;
 
@@ -182,6 +205,7 @@ cudaError_t Runtime::need_device() {
     say("the embedded runtime was asked for device '" + options.device + "': it has only 'embedded'");
     return no_device = cudaErrorNoDevice;
   }
+  begun = true;
   Expected<std::unique_ptr<Recording>> opened = Recording::create(options);
   if (!opened) {
     say("cannot record: " + opened.error().message());

@@ -89,6 +89,7 @@ struct Runtime {
   std::uint64_t submitted = 0;          // operations so far: the clock of cudaEventElapsedTime
   std::atomic<std::uint64_t> calls{0};  // for the watchdog
   std::uint32_t host_threads = 0;
+  std::atomic<bool> begun{false}; // the device and the recording were asked for: children of a fork have neither
   std::atomic<bool> ended{false};
   std::vector<std::string> unasked;     // of all threads
   std::set<std::string> refused_calls;  // entry points that returned cudaErrorNotSupported

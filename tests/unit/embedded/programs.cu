@@ -490,6 +490,23 @@ static void forked() {
   std::printf("parent %d %d\n", read(data + 255), status);
 }
 
+static void forked_early() { // nothing has needed the device yet: child and parent have one each
+  cudaGetLastError();
+  const pid_t child = fork();
+  if (child == 0) {
+    int* data = device<int>(256);
+    fill<<<1, 256>>>(data, 256, 5);
+    std::printf("child %d\n", read(data + 255));
+    std::fflush(stdout);
+    std::exit(3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  int* data = device<int>(256);
+  fill<<<1, 256>>>(data, 256, 8);
+  std::printf("parent %d %d\n", read(data + 255), WEXITSTATUS(status));
+}
+
 static void killed() {
   vector_add();
   std::fflush(stdout);
@@ -529,7 +546,7 @@ int main(int count, char** words) {
       {"run_by_hand", run_by_hand},
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
-      {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
+      {"forked", forked}, {"forked_early", forked_early}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
