@@ -49,8 +49,12 @@ enum class Need : std::uint8_t {
   device       // needs one that has not failed
 };
 
-// Begins an API call: false (and *status) when it cannot go ahead. The lock is held when it returns true.
-bool begin_call(Need need, cudaError_t* status);
+// How long it waits for the calls of other threads.
+enum class Wait : std::uint8_t { any, at_end }; // Runtime::lock_at_end
+
+// Begins an API call: false (and *status) when it cannot go ahead, as in a signal's handler that came within another of
+// the same thread. The lock is held when it returns true.
+bool begin_call(Need need, cudaError_t* status, Wait wait = Wait::any);
 // Ends it: notes the error for cudaGetLastError and gives the lock back.
 cudaError_t end_call(cudaError_t status);
 cudaError_t exception_status() noexcept; // of the exception being handled

@@ -136,7 +136,7 @@ thread_local bool holds_for_fork = false;
 
 void before_fork() {
   Runtime* runtime = existing;
-  if (!runtime) return;
+  if (!runtime || runtime->lock.mine()) return; // a signal's handler forks within a call
   while (!runtime->begun && !(holds_for_fork = runtime->lock.try_lock()))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -149,7 +149,7 @@ void after_fork() {
 
 void in_child() {
   Runtime* runtime = existing;
-  if (runtime && runtime->begun) forked = true;
+  if (runtime && !holds_for_fork) forked = true;
   after_fork();
 }
 
@@ -337,13 +337,21 @@ void Runtime::launch_failed(const std::string& kernel, cudaError_t status, Threa
   unasked.push_back(thread.unasked);
 }
 
+bool Runtime::lock_at_end() {
+  constexpr unsigned most = 500; // of 10 ms each, of all waits in vain together
+  for (; !lock.try_lock(); ++waits_at_end) {
+    if (lock.mine() || waits_at_end >= most) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  waits_at_end = 0;
+  return true;
+}
+
 void Runtime::end() {
   if (ended) return;
   ThreadState& thread = thread_state();
-  bool locked = false;
-  for (int tries = 0; tries < 500 && !(locked = lock.try_lock()); ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  const bool handler = lock.mine(); // of a signal that came within a call of this thread
+  const bool locked = lock_at_end();
   const bool whole = locked && !thread.in_callback; // exit() inside a callback: this thread stands inside the device
   if (ended.exchange(true)) return;
   try {
@@ -357,7 +365,12 @@ void Runtime::end() {
       note_unfinished();
     }
     if (recording) {
-      Expected<void> finished = recording->finish(exit_status, whole);
+      Expected<void> finished;
+      if (!locked && !handler) {
+        finished = recording->break_off(exit_status);
+      } else if (!handler || !recording->writes()) { // within a write the trace can only be left as by a kill
+        finished = recording->finish(exit_status, whole);
+      }
       if (!finished) say("the trace is incomplete: " + finished.error().message());
     }
   } catch (...) {
@@ -366,7 +379,7 @@ void Runtime::end() {
   if (locked) lock.unlock();
 }
 
-bool begin_call(Need need, cudaError_t* status) {
+bool begin_call(Need need, cudaError_t* status, Wait wait) {
   if (forked) {
     *status = cudaErrorInitializationError;
     return false;
@@ -378,7 +391,19 @@ bool begin_call(Need need, cudaError_t* status) {
       return false;
     }
     Runtime& state = runtime();
-    std::unique_lock<std::mutex> hold(state.lock);
+    if (state.lock.mine()) { // this is a signal's handler
+      *status = cudaErrorNotPermitted;
+      return false;
+    }
+    std::unique_lock<CallLock> hold(state.lock, std::defer_lock);
+    if (wait == Wait::any) {
+      hold.lock();
+    } else if (state.lock_at_end()) {
+      hold = std::unique_lock<CallLock>(state.lock, std::adopt_lock);
+    } else {
+      *status = cudaErrorNotReady;
+      return false;
+    }
     *status = state.ended ? cudaErrorCudartUnloading : cudaSuccess;
     if (*status != cudaSuccess) return false;
     ++state.calls;

@@ -94,6 +94,12 @@ std::vector<T> all(const std::vector<trace::Record>& records) {
   return found;
 }
 
+void expect_left(const Ran& ran, const std::string& output) {
+  EXPECT_EQ(ran.output, output);
+  EXPECT_EQ(ran.errors, "");
+  EXPECT_EQ(ran.status, 7);
+}
+
 struct Case {
   const char* name;
   const char* output;
@@ -280,6 +286,19 @@ TEST(Embedded, ChildrenOfAnEarlyForkHaveALogOfTheirOwn) {
     EXPECT_EQ(launches, 1u);
     EXPECT_TRUE(log->complete());
   }
+}
+
+TEST(Embedded, HandlersOfSignalsMayEndTheProcess) {
+  const std::string trace = scratch("handler");
+  expect_left(run("programs", {"leave_in_handler"}, "output=" + trace), "leaving cudaErrorNotPermitted\n");
+}
+
+TEST(Embedded, ProcessesEndBesideKernelsThatOthersWaitFor) {
+  const std::string trace = scratch("beside_kernel");
+  const auto begin = std::chrono::steady_clock::now();
+  expect_left(run("programs", {"leave_beside_kernel"}, "output=" + trace), "leaving\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  ASSERT_EQ(all<trace::ProgramEnd>(records_of(trace)).size(), 1u);
 }
 
 TEST(Embedded, ProcessesEndBesideHostFunctions) {

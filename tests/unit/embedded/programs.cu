@@ -1,6 +1,7 @@
 // Small CUDA programs, one a word on the command line. Each prints what it computed; embedded_programs.cpp knows what.
 #include <cuda_runtime.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ __global__ void fill(int* data, int n, int value) {
 __global__ void use_symbols(int* out) { *out = numbers[3] * factor[1]; numbers[0] = 10; shared_sum += 1; }
 __global__ void raise_flag(volatile int* flag, int value) { *flag = value; }
 __global__ void wait_flag(volatile int* flag, int* out) { while (*flag == 0) {} *out = *flag; }
+__global__ void count_long(volatile int* at, int n) { for (int i = 0; i < n; ++i) *at = *at + i; }
 __global__ void out_of_bounds(int* data) { data[threadIdx.x + 1000000] = 1; }
 __global__ void say_hello() { printf("hello from %d\n", threadIdx.x); }
 extern __shared__ int dynamic_shared[];
@@ -507,6 +509,29 @@ static void forked_early() { // nothing has needed the device yet: child and par
   std::printf("parent %d %d\n", read(data + 255), WEXITSTATUS(status));
 }
 
+// Ends the process within a call of this thread's.
+static void leave_in_handler() {
+  static int* data = device<int>(1);
+  signal(SIGALRM, [](int) {
+    std::printf("leaving %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    std::exit(7);
+  });
+  count_long<<<1, 1>>>(data, 1 << 30);
+  const itimerval soon{{0, 0}, {0, 200'000}};
+  setitimer(ITIMER_REAL, &soon, nullptr);
+  cudaDeviceSynchronize();
+  std::printf("still there\n");
+}
+
+static void leave_beside_kernel() { // another thread waits for it
+  static int* data = device<int>(1);
+  count_long<<<1, 1>>>(data, 1 << 30);
+  std::thread([] { cudaDeviceSynchronize(); }).detach();
+  usleep(300'000);
+  std::printf("leaving\n");
+  std::exit(7);
+}
+
 static void killed() {
   vector_add();
   std::fflush(stdout);
@@ -546,7 +571,8 @@ int main(int count, char** words) {
       {"run_by_hand", run_by_hand},
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
-      {"forked", forked}, {"forked_early", forked_early}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
+      {"forked", forked}, {"forked_early", forked_early}, {"leave_in_handler", leave_in_handler},
+      {"leave_beside_kernel", leave_beside_kernel}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
