@@ -55,7 +55,9 @@ enum class Wait : std::uint8_t { any, at_end }; // Runtime::lock_at_end
 // Begins an API call: false (and *status) when it cannot go ahead, as in a signal's handler that came within another of
 // the same thread. The lock is held when it returns true.
 bool begin_call(Need need, cudaError_t* status, Wait wait = Wait::any);
-// Ends it: notes the error for cudaGetLastError and gives the lock back.
+// Ends it.
+void leave_call();
+// The same, and notes the error for cudaGetLastError.
 cudaError_t end_call(cudaError_t status);
 cudaError_t exception_status() noexcept; // of the exception being handled
 // Of the calling thread.

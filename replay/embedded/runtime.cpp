@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -379,11 +380,7 @@ void Runtime::end() {
   if (locked) lock.unlock();
 }
 
-bool begin_call(Need need, cudaError_t* status, Wait wait) {
-  if (forked) {
-    *status = cudaErrorInitializationError;
-    return false;
-  }
+static bool begin_locked(Need need, cudaError_t* status, Wait wait, const Undisturbed& before) {
   try {
     ThreadState& thread = thread_state();
     if (thread.in_callback) {
@@ -417,6 +414,7 @@ bool begin_call(Need need, cudaError_t* status, Wait wait) {
         return false;
       }
     }
+    if (thread.open_calls++ == 0) thread.before_call = before;
     hold.release();
     return true;
   } catch (...) {
@@ -425,9 +423,35 @@ bool begin_call(Need need, cudaError_t* status, Wait wait) {
   }
 }
 
+static void restore(const Undisturbed& before) {
+  pthread_setcancelstate(before.cancel_state, nullptr);
+  errno = before.error_number;
+}
+
+// The thread is not cancelled within a call, which would unwind through the device.
+bool begin_call(Need need, cudaError_t* status, Wait wait) {
+  if (forked) {
+    *status = cudaErrorInitializationError;
+    return false;
+  }
+  Undisturbed before;
+  before.error_number = errno;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel_state);
+  if (begin_locked(need, status, wait, before)) return true;
+  restore(before);
+  return false;
+}
+
+void leave_call() {
+  ThreadState& thread = thread_state();
+  const bool outermost = --thread.open_calls == 0;
+  runtime().lock.unlock();
+  if (outermost) restore(thread.before_call);
+}
+
 cudaError_t end_call(cudaError_t status) {
   if (status != cudaSuccess) thread_state().last_error = status;
-  runtime().lock.unlock();
+  leave_call();
   return status;
 }
 
@@ -451,7 +475,7 @@ cudaError_t last_error(bool reset) noexcept {
   }
   status = thread.last_error;
   if (reset) thread.last_error = cudaSuccess;
-  runtime().lock.unlock();
+  leave_call();
   return status;
 }
 

@@ -64,11 +64,19 @@ struct LaunchConfiguration {
   cudaStream_t stream = nullptr;
 };
 
+// What a call leaves as it was: whether the thread may be cancelled (within calls it may not), and errno.
+struct Undisturbed {
+  int cancel_state = 0;
+  int error_number = 0;
+};
+
 // What belongs to one host thread. Never freed: a few dozen bytes a thread.
 struct ThreadState {
   std::uint32_t number = 0;           // from 1, by first CUDA call
   cudaError_t last_error = cudaSuccess;
   bool in_callback = false;
+  unsigned open_calls = 0; // more than one: in a signal's handler, while the call had lent the lock
+  Undisturbed before_call; // the first of them
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   cudaStream_t per_thread_stream = nullptr;
   std::vector<LaunchConfiguration> configurations;

@@ -125,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"two_threads", "19 20 0\n"}, Case{"default_stream", "1 2 legacy\n"},
                     Case{"spin_on_stream", "3\n"}, Case{"destructor", "destructor cudaSuccess\n"},
                     Case{"forked", "child cudaErrorInitializationError\nparent 8 0\n"},
-                    Case{"forked_early", "child 5\nparent 8 3\n"}, Case{"other_thread_answers", "6\n"},
+                    Case{"forked_early", "child 5\nparent 8 3\n"}, Case{"cancelled", "5\n"},
+                    Case{"error_number", "0\n"}, Case{"other_thread_answers", "6\n"},
                     Case{"hello", "hello from 0\nhello from 1\n"}, Case{"attributes", "9.0 132 264 1024 8\n"},
                     Case{"nothing", ""}),
     [](const auto& info) { return std::string(info.param.name); });

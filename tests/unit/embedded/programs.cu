@@ -1,5 +1,7 @@
 // Small CUDA programs, one a word on the command line. Each prints what it computed; embedded_programs.cpp knows what.
 #include <cuda_runtime.h>
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -532,6 +534,43 @@ static void leave_beside_kernel() { // another thread waits for it
   std::exit(7);
 }
 
+static void cancelled() { // threads end when they are told to, and not within a call
+  static int* data = device<int>(256);
+  for (int i = 1; i <= 20; ++i) {
+    pthread_t thread;
+    pthread_create(&thread, nullptr, [](void*) -> void* {
+      for (;;) {
+        fill<<<4, 256>>>(data, 256, 5);
+        cudaDeviceSynchronize();
+        pthread_testcancel();
+      }
+    }, nullptr);
+    usleep(i * 1000);
+    pthread_cancel(thread);
+    void* result = nullptr;
+    pthread_join(thread, &result);
+    if (result != PTHREAD_CANCELED) std::printf("not cancelled\n");
+  }
+  std::printf("%d\n", read(data + 255));
+}
+
+static void error_number() {
+  int changed = 0;
+  const auto kept = [&](cudaError_t) { changed += errno != EDOM; errno = EDOM; };
+  errno = EDOM;
+  void* pointer = nullptr;
+  kept(cudaMalloc(&pointer, 64));
+  for (int i = 0; i < 3; ++i) {
+    fill<<<4, 256>>>(static_cast<int*>(pointer), 16, 1);
+    kept(cudaGetLastError());
+    kept(cudaDeviceSynchronize());
+  }
+  kept(cudaMallocManaged(&pointer, 64));
+  kept(cudaLaunchHostFunc(nullptr, [](void*) { usleep(100'000); }, nullptr));
+  kept(cudaDeviceSynchronize());
+  std::printf("%d\n", changed);
+}
+
 static void killed() {
   vector_add();
   std::fflush(stdout);
@@ -572,7 +611,8 @@ int main(int count, char** words) {
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
       {"forked", forked}, {"forked_early", forked_early}, {"leave_in_handler", leave_in_handler},
-      {"leave_beside_kernel", leave_beside_kernel}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
+      {"leave_beside_kernel", leave_beside_kernel}, {"cancelled", cancelled},
+      {"error_number", error_number}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
