@@ -24,6 +24,7 @@
 #include "replay/embedded/graph.h"
 #include "replay/embedded/names.h"
 #include "tracer/ptx/demangle.h"
+#include "tracer/recorder/standard_error.h"
 
 namespace deadheat::embedded {
 
@@ -188,10 +189,7 @@ ThreadState& thread_state() {
   return *state;
 }
 
-void say(const std::string& line) {
-  const std::string text = "deadheat: " + line + "\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-}
+void say(const std::string& line) { trace::say(line); }
 
 void say_once(const std::string& line) {
   static std::set<std::string>* said = new std::set<std::string>;

@@ -126,6 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"spin_on_stream", "3\n"}, Case{"destructor", "destructor cudaSuccess\n"},
                     Case{"forked", "child cudaErrorInitializationError\nparent 8 0\n"},
                     Case{"forked_early", "child 5\nparent 8 3\n"}, Case{"cancelled", "5\n"},
+                    Case{"broken_pipe", "cudaErrorNotSupported\ncudaErrorNotSupported\ncudaErrorNotSupported\n"},
                     Case{"error_number", "0\n"}, Case{"other_thread_answers", "6\n"},
                     Case{"hello", "hello from 0\nhello from 1\n"}, Case{"attributes", "9.0 132 264 1024 8\n"},
                     Case{"nothing", ""}),

@@ -554,6 +554,15 @@ static void cancelled() { // threads end when they are told to, and not within a
   std::printf("%d\n", read(data + 255));
 }
 
+static void unsupported();
+static void broken_pipe() { // standard error leads nowhere
+  int ends[2];
+  if (pipe(ends) != 0) return;
+  close(ends[0]);
+  dup2(ends[1], STDERR_FILENO);
+  unsupported();
+}
+
 static void error_number() {
   int changed = 0;
   const auto kept = [&](cudaError_t) { changed += errno != EDOM; errno = EDOM; };
@@ -611,7 +620,7 @@ int main(int count, char** words) {
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
       {"forked", forked}, {"forked_early", forked_early}, {"leave_in_handler", leave_in_handler},
-      {"leave_beside_kernel", leave_beside_kernel}, {"cancelled", cancelled},
+      {"leave_beside_kernel", leave_beside_kernel}, {"cancelled", cancelled}, {"broken_pipe", broken_pipe},
       {"error_number", error_number}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
