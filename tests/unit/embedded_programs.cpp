@@ -300,7 +300,9 @@ TEST(Embedded, ProcessesEndBesideKernelsThatOthersWaitFor) {
   const auto begin = std::chrono::steady_clock::now();
   expect_left(run("programs", {"leave_beside_kernel"}, "output=" + trace), "leaving\n");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-  ASSERT_EQ(all<trace::ProgramEnd>(records_of(trace)).size(), 1u);
+  const Expected<trace::TraceReader> reader = trace::TraceReader::open(trace); // its log is long
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->logs().size(), 1u);
 }
 
 TEST(Embedded, ProcessesEndBesideHostFunctions) {
