@@ -57,4 +57,6 @@ Expected<void> TraceSink::finish(std::int32_t status, bool clean) {
   return writer_->finish(status, clean);
 }
 
+Expected<void> TraceSink::break_off(std::int32_t status) { return writer_->finish(status, false); }
+
 } // namespace deadheat::device

@@ -33,6 +33,8 @@ class TraceSink final : public Sink {
   void flush();
   // Ends the trace (TraceWriter::finish).
   Expected<void> finish(std::int32_t status, bool clean = true);
+  // Ends it beside a thread that may be recording: what was not handed to the writer yet is lost.
+  Expected<void> break_off(std::int32_t status);
 
  private:
   TraceSink(std::unique_ptr<trace::TraceWriter> writer, bool own_thread) : writer_(std::move(writer)) {

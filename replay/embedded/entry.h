@@ -4,7 +4,8 @@
 // order of the trace.
 //
 // Invariants: no exception leaves enter(). A host function runs on a thread of FunctionThreads, and may not call CUDA
-// (cudaErrorNotPermitted, as in CUDA). After fork() the child has no device.
+// (cudaErrorNotPermitted, as in CUDA). The child of a fork has no device
+// where its parent had one by then.
 #pragma once
 
 #include "replay/embedded/runtime.h"
@@ -48,9 +49,15 @@ enum class Need : std::uint8_t {
   device       // needs one that has not failed
 };
 
-// Begins an API call: false (and *status) when it cannot go ahead. The lock is held when it returns true.
-bool begin_call(Need need, cudaError_t* status);
-// Ends it: notes the error for cudaGetLastError and gives the lock back.
+// How long it waits for the calls of other threads.
+enum class Wait : std::uint8_t { any, at_end }; // Runtime::lock_at_end
+
+// Begins an API call: false (and *status) when it cannot go ahead, as in a signal's handler that came within another of
+// the same thread. The lock is held when it returns true.
+bool begin_call(Need need, cudaError_t* status, Wait wait = Wait::any);
+// Ends it.
+void leave_call();
+// The same, and notes the error for cudaGetLastError.
 cudaError_t end_call(cudaError_t status);
 cudaError_t exception_status() noexcept; // of the exception being handled
 // Of the calling thread.

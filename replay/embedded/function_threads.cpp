@@ -106,7 +106,7 @@ bool FunctionThreads::ends(std::unique_lock<std::mutex>& hold, Worker& worker, W
   return true;
 }
 
-device::RunsOn FunctionThreads::run(std::mutex& lock, const void* code, std::function<void()> function,
+device::RunsOn FunctionThreads::run(CallLock& lock, const void* code, std::function<void()> function,
                                     std::uint64_t patience) {
   ++awaited_;
   lock.unlock();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "replay/device/host_function.h"
+#include "replay/embedded/call_lock.h"
 
 namespace deadheat::embedded {
 
@@ -25,7 +26,7 @@ class FunctionThreads {
   ~FunctionThreads();
   // `code` tells functions apart: of one that ran on before, it is given up soon. `patience`, in milliseconds: how long
   // one may compute, and a quarter of that how long it may sleep, before it is left alone; 0: it never is.
-  device::RunsOn run(std::mutex& lock, const void* code, std::function<void()> function, std::uint64_t patience);
+  device::RunsOn run(CallLock& lock, const void* code, std::function<void()> function, std::uint64_t patience);
   bool awaited() const { return awaited_ != 0; } // does somebody wait in run()?
   // Until a function that runs on ends, or a millisecond has gone by.
   void await_an_end();

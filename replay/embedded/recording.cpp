@@ -7,6 +7,22 @@
 
 namespace deadheat::embedded {
 
+namespace {
+
+class Within { // sets the flag for as long as it lives
+ public:
+  explicit Within(std::atomic<bool>& flag) : flag_(flag), before_(flag.exchange(true)) {}
+  ~Within() { flag_ = before_; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+  const bool before_;
+};
+
+} // namespace
+
 Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& options) {
   std::unique_ptr<Recording> made(new Recording);
   made->flushed_ = std::chrono::steady_clock::now();
@@ -25,6 +41,7 @@ Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& opti
 Recording::~Recording() = default;
 
 void Recording::record(const trace::Record& record) {
+  const Within within(writes_);
   if (const auto* operation = std::get_if<trace::Operation>(&record)) {
     ++submitted_;
     if (const auto* launch = std::get_if<trace::Launch>(&operation->what)) {
@@ -44,10 +61,12 @@ void Recording::record(const trace::Record& record) {
 }
 
 void Recording::weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) {
+  const Within within(writes_);
   if (trace_) trace_->weak_accesses(warp, module, logs);
 }
 
 trace::Bytes Recording::keep(const void* data, std::uint64_t size) {
+  const Within within(writes_);
   if (trace_) return trace_->keep(data, size);
   trace::Bytes bytes;
   bytes.size = size;
@@ -55,6 +74,7 @@ trace::Bytes Recording::keep(const void* data, std::uint64_t size) {
 }
 
 trace::BlobHash Recording::keep_blob(const void* data, std::uint64_t size) {
+  const Within within(writes_);
   return trace_ ? trace_->keep_blob(data, size) : trace::BlobHash{};
 }
 
@@ -71,6 +91,7 @@ void Recording::flush_if_old() {
   if (!trace_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - flushed_ < std::chrono::milliseconds(500)) return;
+  const Within within(writes_);
   trace_->flush();
   flushed_ = now;
 }
@@ -87,6 +108,10 @@ Expected<void> Recording::finish(std::int32_t status, bool clean) {
                                    "the host went on while a host function ran, and may have told it"});
   }
   return trace_->finish(status, clean);
+}
+
+Expected<void> Recording::break_off(std::int32_t status) {
+  return trace_ ? trace_->break_off(status) : Expected<void>();
 }
 
 } // namespace deadheat::embedded

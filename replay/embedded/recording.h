@@ -3,6 +3,7 @@
 // Thread-safety: none; Runtime::lock.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -37,13 +38,16 @@ class Recording : public device::Sink {
   void note_unrepeatable();                             // counts a step that wall-clock time decided
   void note_beside_function(); // counts a host function beside which the host went on, or other threads made calls
   void flush_if_old();                                  // what is recorded up to a moment ago survives a kill
+  bool writes() const { return writes_; } // some thread is within a call of this
   Expected<void> finish(std::int32_t status, bool clean);
+  Expected<void> break_off(std::int32_t status); // beside a thread that may be recording
 
  private:
   Recording() = default;
   std::unique_ptr<device::TraceSink> trace_; // null: nothing is recorded
   std::map<std::uint32_t, LaunchNote> launches_;
   std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
+  std::atomic<bool> writes_{false};
   std::uint32_t last_launch_ = 0;
   std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0, beside_functions_ = 0;
   std::chrono::steady_clock::time_point flushed_;

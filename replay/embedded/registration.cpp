@@ -18,12 +18,17 @@ DEADHEAT_C void** __cudaRegisterFatBinary(void* wrapper) {
 
 DEADHEAT_C void __cudaRegisterFatBinaryEnd(void**) {}
 
+// An exit handler calls it, for which no process is to wait long; what stays registered then does no harm.
 DEADHEAT_C void __cudaUnregisterFatBinary(void** handle) {
-  enter("__cudaUnregisterFatBinary", DefaultStream::legacy, Need::nothing, [&](Call& call) {
-    Modules& modules = call.runtime.modules;
+  cudaError_t status = cudaSuccess;
+  if (!begin_call(Need::nothing, &status, Wait::at_end)) return;
+  try {
+    Modules& modules = runtime().modules;
     if (modules.is_binary(handle)) modules.remove(reinterpret_cast<FatBinary*>(handle));
-    return cudaSuccess;
-  });
+  } catch (...) {
+    status = exception_status();
+  }
+  end_call(status);
 }
 
 // Runs `body(modules, binary)` for a handle that __cudaRegisterFatBinary gave.

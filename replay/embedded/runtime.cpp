@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 #include "replay/embedded/graph.h"
 #include "replay/embedded/names.h"
 #include "tracer/ptx/demangle.h"
+#include "tracer/recorder/standard_error.h"
 
 namespace deadheat::embedded {
 
@@ -130,6 +132,29 @@ void end_of_process() {
 // Runs when the loader takes the process down: after the program's destructors and exit handlers.
 __attribute__((destructor)) void library_destructor() { end_of_process(); }
 
+// A process that has not begun to use the device may fork, and the child has one of its own and its own log. The lock
+// is held meanwhile, so that it, and what it guards, are good in the child, which has no other thread.
+thread_local bool holds_for_fork = false;
+
+void before_fork() {
+  Runtime* runtime = existing;
+  if (!runtime || runtime->lock.mine()) return; // a signal's handler forks within a call
+  while (!runtime->begun && !(holds_for_fork = runtime->lock.try_lock()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void after_fork() {
+  if (!holds_for_fork) return;
+  holds_for_fork = false;
+  existing.load()->lock.unlock();
+}
+
+void in_child() {
+  Runtime* runtime = existing;
+  if (runtime && !holds_for_fork) forked = true;
+  after_fork();
+}
+
 } // namespace
 
 bool in_forked_child() { return forked; }
@@ -144,7 +169,7 @@ Runtime::Runtime() {
   } else {
     say(parsed.error().message());
   }
-  pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  pthread_atfork(before_fork, after_fork, in_child);
 }
 Runtime::~Runtime() = default;
 
@@ -164,10 +189,7 @@ ThreadState& thread_state() {
   return *state;
 }
 
-void say(const std::string& line) {
-  const std::string text = "deadheat: " + line + "\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-}
+void say(const std::string& line) { trace::say(line); }
 
 void say_once(const std::string& line) {
   static std::set<std::string>* said = new std::set<std::string>;
@@ -182,6 +204,7 @@ cudaError_t Runtime::need_device() {
     say("the embedded runtime was asked for device '" + options.device + "': it has only 'embedded'");
     return no_device = cudaErrorNoDevice;
   }
+  begun = true;
   Expected<std::unique_ptr<Recording>> opened = Recording::create(options);
   if (!opened) {
     say("cannot record: " + opened.error().message());
@@ -313,13 +336,21 @@ void Runtime::launch_failed(const std::string& kernel, cudaError_t status, Threa
   unasked.push_back(thread.unasked);
 }
 
+bool Runtime::lock_at_end() {
+  constexpr unsigned most = 500; // of 10 ms each, of all waits in vain together
+  for (; !lock.try_lock(); ++waits_at_end) {
+    if (lock.mine() || waits_at_end >= most) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  waits_at_end = 0;
+  return true;
+}
+
 void Runtime::end() {
   if (ended) return;
   ThreadState& thread = thread_state();
-  bool locked = false;
-  for (int tries = 0; tries < 500 && !(locked = lock.try_lock()); ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  const bool handler = lock.mine(); // of a signal that came within a call of this thread
+  const bool locked = lock_at_end();
   const bool whole = locked && !thread.in_callback; // exit() inside a callback: this thread stands inside the device
   if (ended.exchange(true)) return;
   try {
@@ -333,7 +364,12 @@ void Runtime::end() {
       note_unfinished();
     }
     if (recording) {
-      Expected<void> finished = recording->finish(exit_status, whole);
+      Expected<void> finished;
+      if (!locked && !handler) {
+        finished = recording->break_off(exit_status);
+      } else if (!handler || !recording->writes()) { // within a write the trace can only be left as by a kill
+        finished = recording->finish(exit_status, whole);
+      }
       if (!finished) say("the trace is incomplete: " + finished.error().message());
     }
   } catch (...) {
@@ -342,11 +378,7 @@ void Runtime::end() {
   if (locked) lock.unlock();
 }
 
-bool begin_call(Need need, cudaError_t* status) {
-  if (forked) {
-    *status = cudaErrorInitializationError;
-    return false;
-  }
+static bool begin_locked(Need need, cudaError_t* status, Wait wait, const Undisturbed& before) {
   try {
     ThreadState& thread = thread_state();
     if (thread.in_callback) {
@@ -354,7 +386,19 @@ bool begin_call(Need need, cudaError_t* status) {
       return false;
     }
     Runtime& state = runtime();
-    std::unique_lock<std::mutex> hold(state.lock);
+    if (state.lock.mine()) { // this is a signal's handler
+      *status = cudaErrorNotPermitted;
+      return false;
+    }
+    std::unique_lock<CallLock> hold(state.lock, std::defer_lock);
+    if (wait == Wait::any) {
+      hold.lock();
+    } else if (state.lock_at_end()) {
+      hold = std::unique_lock<CallLock>(state.lock, std::adopt_lock);
+    } else {
+      *status = cudaErrorNotReady;
+      return false;
+    }
     *status = state.ended ? cudaErrorCudartUnloading : cudaSuccess;
     if (*status != cudaSuccess) return false;
     ++state.calls;
@@ -368,6 +412,7 @@ bool begin_call(Need need, cudaError_t* status) {
         return false;
       }
     }
+    if (thread.open_calls++ == 0) thread.before_call = before;
     hold.release();
     return true;
   } catch (...) {
@@ -376,9 +421,35 @@ bool begin_call(Need need, cudaError_t* status) {
   }
 }
 
+static void restore(const Undisturbed& before) {
+  pthread_setcancelstate(before.cancel_state, nullptr);
+  errno = before.error_number;
+}
+
+// The thread is not cancelled within a call, which would unwind through the device.
+bool begin_call(Need need, cudaError_t* status, Wait wait) {
+  if (forked) {
+    *status = cudaErrorInitializationError;
+    return false;
+  }
+  Undisturbed before;
+  before.error_number = errno;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel_state);
+  if (begin_locked(need, status, wait, before)) return true;
+  restore(before);
+  return false;
+}
+
+void leave_call() {
+  ThreadState& thread = thread_state();
+  const bool outermost = --thread.open_calls == 0;
+  runtime().lock.unlock();
+  if (outermost) restore(thread.before_call);
+}
+
 cudaError_t end_call(cudaError_t status) {
   if (status != cudaSuccess) thread_state().last_error = status;
-  runtime().lock.unlock();
+  leave_call();
   return status;
 }
 
@@ -402,7 +473,7 @@ cudaError_t last_error(bool reset) noexcept {
   }
   status = thread.last_error;
   if (reset) thread.last_error = cudaSuccess;
-  runtime().lock.unlock();
+  leave_call();
   return status;
 }
 

@@ -14,7 +14,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -22,6 +21,7 @@
 
 #include "deadheat/options.h"
 #include "replay/device/device.h"
+#include "replay/embedded/call_lock.h"
 #include "replay/embedded/function_threads.h"
 #include "replay/embedded/modules.h"
 #include "replay/embedded/recording.h"
@@ -64,11 +64,19 @@ struct LaunchConfiguration {
   cudaStream_t stream = nullptr;
 };
 
+// What a call leaves as it was: whether the thread may be cancelled (within calls it may not), and errno.
+struct Undisturbed {
+  int cancel_state = 0;
+  int error_number = 0;
+};
+
 // What belongs to one host thread. Never freed: a few dozen bytes a thread.
 struct ThreadState {
   std::uint32_t number = 0;           // from 1, by first CUDA call
   cudaError_t last_error = cudaSuccess;
   bool in_callback = false;
+  unsigned open_calls = 0; // more than one: in a signal's handler, while the call had lent the lock
+  Undisturbed before_call; // the first of them
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   cudaStream_t per_thread_stream = nullptr;
   std::vector<LaunchConfiguration> configurations;
@@ -79,7 +87,7 @@ struct ThreadState {
 ThreadState& thread_state();
 
 struct Runtime {
-  std::mutex lock;
+  CallLock lock;
   TracerOptions options;
   Modules modules;
   std::unique_ptr<Recording> recording; // made with the device
@@ -89,7 +97,9 @@ struct Runtime {
   std::uint64_t submitted = 0;          // operations so far: the clock of cudaEventElapsedTime
   std::atomic<std::uint64_t> calls{0};  // for the watchdog
   std::uint32_t host_threads = 0;
+  std::atomic<bool> begun{false}; // the device and the recording were asked for: children of a fork have neither
   std::atomic<bool> ended{false};
+  std::atomic<unsigned> waits_at_end{0};
   std::vector<std::string> unasked;     // of all threads
   std::set<std::string> refused_calls;  // entry points that returned cudaErrorNotSupported
   std::unordered_map<std::uint32_t, std::string> allocation_sites; // "allocated by cudaMalloc at file:line"
@@ -134,7 +144,10 @@ struct Runtime {
   void launch_failed(const std::string& kernel, cudaError_t status, ThreadState& thread);
   void note_unfinished();
   void note_kernel_leaks();
-  void end();                // completes what is queued, closes the trace
+  // For what runs at the end of a process, which does not outlast a long kernel that another thread waits for, and may
+  // run in a signal's handler within a call. False: the lock is this thread's already, or not to be had in 5 s.
+  bool lock_at_end();
+  void end(); // completes what is queued, closes the trace
 };
 Runtime& runtime();
 bool in_forked_child();

@@ -94,6 +94,12 @@ std::vector<T> all(const std::vector<trace::Record>& records) {
   return found;
 }
 
+void expect_left(const Ran& ran, const std::string& output) {
+  EXPECT_EQ(ran.output, output);
+  EXPECT_EQ(ran.errors, "");
+  EXPECT_EQ(ran.status, 7);
+}
+
 struct Case {
   const char* name;
   const char* output;
@@ -119,8 +125,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"two_threads", "19 20 0\n"}, Case{"default_stream", "1 2 legacy\n"},
                     Case{"spin_on_stream", "3\n"}, Case{"destructor", "destructor cudaSuccess\n"},
                     Case{"forked", "child cudaErrorInitializationError\nparent 8 0\n"},
-                    Case{"other_thread_answers", "6\n"}, Case{"hello", "hello from 0\nhello from 1\n"},
-                    Case{"attributes", "9.0 132 264 1024 8\n"}, Case{"nothing", ""}),
+                    Case{"forked_early", "child 5\nparent 8 3\n"}, Case{"cancelled", "5\n"},
+                    Case{"broken_pipe", "cudaErrorNotSupported\ncudaErrorNotSupported\ncudaErrorNotSupported\n"},
+                    Case{"error_number", "0\n"}, Case{"other_thread_answers", "6\n"},
+                    Case{"hello", "hello from 0\nhello from 1\n"}, Case{"attributes", "9.0 132 264 1024 8\n"},
+                    Case{"nothing", ""}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Embedded, RecordsWhatAProgramDoes) {
@@ -260,6 +269,40 @@ TEST(Embedded, HostFunctionsMayWaitForWhatTheHostDoesBehindItsWait) {
   ASSERT_EQ(all<trace::Incident>(records).size(), 1u);
   EXPECT_EQ(all<trace::Incident>(records)[0].kind, "unrepeatable");
   EXPECT_EQ(all<trace::OperationBegin>(records).size(), all<trace::OperationEnd>(records).size());
+}
+
+TEST(Embedded, ChildrenOfAnEarlyForkHaveALogOfTheirOwn) {
+  const std::string trace = scratch("forked_early");
+  expect_ran(run("programs", {"forked_early"}, "output=" + trace), "child 5\nparent 8 3\n", "");
+  Expected<trace::TraceReader> reader = trace::TraceReader::open(trace);
+  ASSERT_TRUE(reader);
+  ASSERT_EQ(reader->logs().size(), 2u);
+  for (unsigned i = 0; i < 2; ++i) {
+    Expected<trace::LogReader> log = reader->open_log(i);
+    ASSERT_TRUE(log);
+    unsigned launches = 0;
+    for (trace::Record record; log->next(record);) {
+      const auto* operation = std::get_if<trace::Operation>(&record);
+      launches += operation && std::holds_alternative<trace::Launch>(operation->what);
+    }
+    EXPECT_EQ(launches, 1u);
+    EXPECT_TRUE(log->complete());
+  }
+}
+
+TEST(Embedded, HandlersOfSignalsMayEndTheProcess) {
+  const std::string trace = scratch("handler");
+  expect_left(run("programs", {"leave_in_handler"}, "output=" + trace), "leaving cudaErrorNotPermitted\n");
+}
+
+TEST(Embedded, ProcessesEndBesideKernelsThatOthersWaitFor) {
+  const std::string trace = scratch("beside_kernel");
+  const auto begin = std::chrono::steady_clock::now();
+  expect_left(run("programs", {"leave_beside_kernel"}, "output=" + trace), "leaving\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  const Expected<trace::TraceReader> reader = trace::TraceReader::open(trace); // its log is long
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->logs().size(), 1u);
 }
 
 TEST(Embedded, ProcessesEndBesideHostFunctions) {

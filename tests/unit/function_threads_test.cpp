@@ -40,8 +40,9 @@ class FunctionThreadsTest : public ::testing::Test {
   }
   // Of the process, like the library's: its threads stay.
   static inline FunctionThreads& threads = *new FunctionThreads;
-  std::mutex lock, guard;
-  std::unique_lock<std::mutex> held;
+  CallLock lock;
+  std::mutex guard;
+  std::unique_lock<CallLock> held;
   std::condition_variable changed;
   std::atomic<bool> told{false};
   std::vector<device::RunsOn> running;

@@ -6,9 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <climits>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -21,34 +18,17 @@
 #include "tracer/cupti/layers.h"
 #include "tracer/cupti/libraries.h"
 #include "tracer/cupti/modules.h"
-#include "tracer/cupti/no_signals.h"
 #include "tracer/cupti/process.h"
 #include "tracer/cupti/recorder.h"
 #include "tracer/cupti/rings.h"
 #include "tracer/cupti/thread.h"
 #include "tracer/cupti/window.h"
+#include "tracer/recorder/standard_error.h"
 #include "tracer/recorder/this_process.h"
 
 namespace deadheat::cupti {
 
-// To a pipe whose reader has gone, or does not read, the job itself may never write: it is neither ended by a signal
-// nor held up.
-void say(const std::string& line) {
-  constexpr std::size_t most = PIPE_BUF; // bytes, for which a pipe that is ready has room (pipe(7))
-  constexpr int patience = 1000; // milliseconds
-  std::string text = "deadheat: " + line.substr(0, most - 16) + "\n";
-  pollfd ready{STDERR_FILENO, POLLOUT, 0};
-  if (poll(&ready, 1, patience) != 1 || !(ready.revents & POLLOUT) || (ready.revents & POLLERR)) return;
-  const NoSignals blocked;
-  sigset_t broken, pending;
-  sigemptyset(&broken);
-  sigaddset(&broken, SIGPIPE);
-  sigpending(&pending);
-  if (::write(STDERR_FILENO, text.data(), text.size()) >= 0 || errno != EPIPE || sigismember(&pending, SIGPIPE)) return;
-  const timespec now{};
-  while (sigtimedwait(&broken, nullptr, &now) < 0 && errno == EINTR) {
-  }
-}
+void say(const std::string& line) { trace::say(line); }
 
 void say_once(const std::string& line) {
   static std::mutex lock;

@@ -31,13 +31,13 @@ CUresult begin_driver_call(DriverNeed need) noexcept {
   } catch (...) {
     result = driver_error(exception_status());
   }
-  if (result != CUDA_SUCCESS) state.lock.unlock();
+  if (result != CUDA_SUCCESS) leave_call();
   return result;
 }
 
 CUresult end_driver_call(cudaError_t status, cudaError_t last_error) noexcept {
   thread_state().last_error = last_error;
-  runtime().lock.unlock();
+  leave_call();
   return driver_error(status);
 }
 

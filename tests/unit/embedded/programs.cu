@@ -1,6 +1,9 @@
 // Small CUDA programs, one a word on the command line. Each prints what it computed; embedded_programs.cpp knows what.
 #include <cuda_runtime.h>
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +38,7 @@ __global__ void fill(int* data, int n, int value) {
 __global__ void use_symbols(int* out) { *out = numbers[3] * factor[1]; numbers[0] = 10; shared_sum += 1; }
 __global__ void raise_flag(volatile int* flag, int value) { *flag = value; }
 __global__ void wait_flag(volatile int* flag, int* out) { while (*flag == 0) {} *out = *flag; }
+__global__ void count_long(volatile int* at, int n) { for (int i = 0; i < n; ++i) *at = *at + i; }
 __global__ void out_of_bounds(int* data) { data[threadIdx.x + 1000000] = 1; }
 __global__ void say_hello() { printf("hello from %d\n", threadIdx.x); }
 extern __shared__ int dynamic_shared[];
@@ -490,6 +494,92 @@ static void forked() {
   std::printf("parent %d %d\n", read(data + 255), status);
 }
 
+static void forked_early() { // nothing has needed the device yet: child and parent have one each
+  cudaGetLastError();
+  const pid_t child = fork();
+  if (child == 0) {
+    int* data = device<int>(256);
+    fill<<<1, 256>>>(data, 256, 5);
+    std::printf("child %d\n", read(data + 255));
+    std::fflush(stdout);
+    std::exit(3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  int* data = device<int>(256);
+  fill<<<1, 256>>>(data, 256, 8);
+  std::printf("parent %d %d\n", read(data + 255), WEXITSTATUS(status));
+}
+
+// Ends the process within a call of this thread's.
+static void leave_in_handler() {
+  static int* data = device<int>(1);
+  signal(SIGALRM, [](int) {
+    std::printf("leaving %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    std::exit(7);
+  });
+  count_long<<<1, 1>>>(data, 1 << 30);
+  const itimerval soon{{0, 0}, {0, 200'000}};
+  setitimer(ITIMER_REAL, &soon, nullptr);
+  cudaDeviceSynchronize();
+  std::printf("still there\n");
+}
+
+static void leave_beside_kernel() { // another thread waits for it
+  static int* data = device<int>(1);
+  count_long<<<1, 1>>>(data, 1 << 30);
+  std::thread([] { cudaDeviceSynchronize(); }).detach();
+  usleep(300'000);
+  std::printf("leaving\n");
+  std::exit(7);
+}
+
+static void cancelled() { // threads end when they are told to, and not within a call
+  static int* data = device<int>(256);
+  for (int i = 1; i <= 20; ++i) {
+    pthread_t thread;
+    pthread_create(&thread, nullptr, [](void*) -> void* {
+      for (;;) {
+        fill<<<4, 256>>>(data, 256, 5);
+        cudaDeviceSynchronize();
+        pthread_testcancel();
+      }
+    }, nullptr);
+    usleep(i * 1000);
+    pthread_cancel(thread);
+    void* result = nullptr;
+    pthread_join(thread, &result);
+    if (result != PTHREAD_CANCELED) std::printf("not cancelled\n");
+  }
+  std::printf("%d\n", read(data + 255));
+}
+
+static void unsupported();
+static void broken_pipe() { // standard error leads nowhere
+  int ends[2];
+  if (pipe(ends) != 0) return;
+  close(ends[0]);
+  dup2(ends[1], STDERR_FILENO);
+  unsupported();
+}
+
+static void error_number() {
+  int changed = 0;
+  const auto kept = [&](cudaError_t) { changed += errno != EDOM; errno = EDOM; };
+  errno = EDOM;
+  void* pointer = nullptr;
+  kept(cudaMalloc(&pointer, 64));
+  for (int i = 0; i < 3; ++i) {
+    fill<<<4, 256>>>(static_cast<int*>(pointer), 16, 1);
+    kept(cudaGetLastError());
+    kept(cudaDeviceSynchronize());
+  }
+  kept(cudaMallocManaged(&pointer, 64));
+  kept(cudaLaunchHostFunc(nullptr, [](void*) { usleep(100'000); }, nullptr));
+  kept(cudaDeviceSynchronize());
+  std::printf("%d\n", changed);
+}
+
 static void killed() {
   vector_add();
   std::fflush(stdout);
@@ -529,7 +619,9 @@ int main(int count, char** words) {
       {"run_by_hand", run_by_hand},
       {"told_by_a_thread", told_by_a_thread}, {"told_by_nobody", told_by_nobody}, {"spin_on_stream", spin_on_stream},
       {"other_thread_answers", other_thread_answers}, {"hang", hang}, {"fault", fault}, {"leave_queued", leave_queued}, {"tell", tell}, {"leave_running", leave_running}, {"leave_within", leave_within}, {"destructor", destructor},
-      {"forked", forked}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
+      {"forked", forked}, {"forked_early", forked_early}, {"leave_in_handler", leave_in_handler},
+      {"leave_beside_kernel", leave_beside_kernel}, {"cancelled", cancelled}, {"broken_pipe", broken_pipe},
+      {"error_number", error_number}, {"killed", killed}, {"unsupported", unsupported}, {"hello", hello},
       {"attributes", attributes}, {"nothing", [] {}}};
   for (const auto& program : programs) {
     if (count > 1 && std::strcmp(words[1], program.name) == 0) {
