@@ -1,5 +1,6 @@
 // Who runs next, until what the host waits for is done.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 
@@ -14,7 +15,10 @@ namespace {
 // When nobody can go on, threads that spin may still be counting their looks. Where nothing tells that they do not
 // (standstill.h), they get this many before it is a hang.
 constexpr std::uint64_t rounds_of_spinning = 1024, looks_of_spinning = std::uint64_t(1) << 20;
-constexpr std::uint64_t rounds_of_turns = 65536; // of loops whose values change and that never end
+// Of loops whose values change and that never end. Where a program waits they may be long and right: a minute of a
+// GPU's time is many here.
+constexpr std::uint64_t rounds_of_turns = 65536;
+constexpr std::chrono::minutes turns_of_a_program{10};
 constexpr std::uint64_t looks_while_held = 4096;
 constexpr std::uint64_t rounds_of_beginning = 4; // of spinning, where nobody waits for it to end
 
@@ -126,7 +130,9 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
   const bool limited = turns != 0;
   std::uint64_t rounds = 0, looks = machine_->spins();
   Standstill standstill;
+  auto begun = std::chrono::steady_clock::now();
   auto begin_anew = [&] {
+    begun = std::chrono::steady_clock::now();
     rounds = 0;
     looks = machine_->spins();
     standstill.moved();
@@ -164,7 +170,9 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
       begin_anew();
       continue;
     }
-    if (!limited && (still || spun || rounds >= rounds_of_turns)) {
+    const bool turned =
+        rounds >= rounds_of_turns && (!options_.live || std::chrono::steady_clock::now() - begun >= turns_of_a_program);
+    if (!limited && (still || spun || turned)) {
       if (!force(!idle)) return stuck();
       begin_anew();
     }

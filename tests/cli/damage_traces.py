@@ -325,6 +325,9 @@ class Recording:
         if chunk_bytes:
             subprocess.run([options.rewrite, "chunks", os.path.join(recorded, name), self.directory, str(chunk_bytes)],
                            check=True)
+            if os.path.isdir(os.path.join(recorded, "blobs")):
+                shutil.copytree(os.path.join(recorded, "blobs"), os.path.join(self.directory, "blobs"),
+                                dirs_exist_ok=True)
         else:
             shutil.copytree(recorded, self.directory)
         self.path = os.path.join(self.directory, name)

@@ -147,6 +147,23 @@ TEST(Spinning, LooksAsSoonAsThereIsSomethingToSee) {
   }
 }
 
+// Many turns are no hang where a program waits.
+TEST(Spinning, InALongLoopThatEnds) {
+  device::DeviceOptions options = mode_options(0);
+  options.live = true;
+  Rig rig(module_of(kernel("k",
+                           "mov.u32 %r0, 80000000;\n$again:\nst.volatile.global.u32 [%rd30], %r0;\n"
+                           "sub.u32 %r0, %r0, 1;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra $again;\n"
+                           "mov.u32 %r0, 7;\nst.global.u32 [%rd30], %r0;")),
+          nullptr, options);
+  rig.load();
+  const std::uint64_t out = rig.alloc(4);
+  rig.set(out, 0, 4);
+  rig.launch("k", 1, 1, {out, 0});
+  ASSERT_EQ(rig.sync(), Progress::done) << rig.device->stuck_description();
+  EXPECT_EQ(rig.read(out, 1)[0], 7u);
+}
+
 // A flag that is the last thing its warp does before a barrier, where all others are, who waits for the flag but one:
 // who saw it comes to the barrier while the flag's warp has its turn.
 TEST(Spinning, OnAFlagWhoseWarpWaitsAtTheBarrier) {
