@@ -509,6 +509,7 @@ Expected<Analysis> analyze(const std::string& trace, const AnalyzeOptions& optio
     std::mutex mutex; // threads of the analysis ask for code
     std::map<trace::BlobHash, std::string> unreadable;
     auto text = [&](const trace::Module& module) {
+      if (module.image == trace::BlobHash{}) return std::string(); // it has none
       const Expected<std::vector<std::uint8_t>> bytes = reader->blob(module.image);
       if (bytes) return std::string(bytes->begin(), bytes->end());
       std::lock_guard lock(mutex);
