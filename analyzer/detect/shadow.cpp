@@ -166,7 +166,6 @@ bool Shadow::conflicting(const MemoryAccess& first, const MemoryAccess& second) 
          (sides_.place(first.place).float_add || sides_.place(second.place).float_add);
 }
 
-// Is every lane of `first` ordered before every lane of `second`? Else says which two are not.
 // A write through the generic proxy and an access through the asynchronous one must have a proxy fence between (8.9.5).
 template <typename Each>
 bool Shadow::each_pair(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Each&& each) const {
@@ -193,6 +192,7 @@ bool Shadow::each_pair(std::uint64_t memory, const MemoryAccess& first, const Me
   });
 }
 
+// Is every lane of `first` ordered before every lane of `second`? Else says which two are not.
 bool Shadow::ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
                      Lanes* unordered) const {
   return each_pair(memory, first, second, [&](order::ThreadKey from, order::ThreadKey to, bool before) {

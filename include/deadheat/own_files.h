@@ -1,5 +1,5 @@
 // Files of ours in a process that is somebody else's: they take none of the program's standard descriptors, and a limit
-// on the size of files (RLIMIT_FSIZE) is an error of ours and no signal to the program.
+// on the size of files (RLIMIT_FSIZE), or a pipe without a reader, is an error of ours and no signal to the program.
 //
 // Thread-safety: of one thread each.
 #pragma once
@@ -25,15 +25,15 @@ inline int above_standard(int descriptor) {
   return above;
 }
 
-// Holds back SIGXFSZ while it lives and takes away the one that a write of ours caused (errno EFBIG).
-class NoFileSizeSignal {
+// Holds back a signal while it lives and takes away the one that a write of ours caused.
+class NoSignalOfOurs {
  public:
-  NoFileSizeSignal() {
+  explicit NoSignalOfOurs(int number) {
     sigemptyset(&set_);
-    sigaddset(&set_, SIGXFSZ);
+    sigaddset(&set_, number);
     sigset_t pending;
     sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    was_pending_ = sigismember(&pending, number) == 1;
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   void take() const {
@@ -42,13 +42,19 @@ class NoFileSizeSignal {
     while (sigtimedwait(&set_, nullptr, &now) < 0 && errno == EINTR) {
     }
   }
-  ~NoFileSizeSignal() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoFileSizeSignal(const NoFileSizeSignal&) = delete;
-  NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+  ~NoSignalOfOurs() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignalOfOurs(const NoSignalOfOurs&) = delete;
+  NoSignalOfOurs& operator=(const NoSignalOfOurs&) = delete;
 
  private:
   sigset_t set_, before_;
   bool was_pending_ = false;
+};
+struct NoFileSizeSignal : NoSignalOfOurs { // errno EFBIG
+  NoFileSizeSignal() : NoSignalOfOurs(SIGXFSZ) {}
+};
+struct NoPipeSignal : NoSignalOfOurs { // errno EPIPE
+  NoPipeSignal() : NoSignalOfOurs(SIGPIPE) {}
 };
 
 } // namespace deadheat

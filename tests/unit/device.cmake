@@ -2,7 +2,7 @@ deadheat_test(device_test
   device_memory.cpp device_operations.cpp device_machine.cpp device_queue.cpp device_record.cpp device_schedules.cpp
   device_mbarrier.cpp device_bulk.cpp device_tensors.cpp device_warp.cpp device_clusters.cpp device_deliveries.cpp
   device_departures.cpp device_spin.cpp device_standstill.cpp device_watch.cpp device_unwritten.cpp
-  device_improving.cpp
+  device_improving.cpp device_in_a_program.cpp
   LIBS deadheat_device)
 deadheat_together(device_test device_bulk.cpp device_clusters.cpp device_deliveries.cpp device_departures.cpp device_machine.cpp
                   device_memory.cpp device_operations.cpp device_improving.cpp device_spin.cpp device_unwritten.cpp)
