@@ -142,13 +142,30 @@ void Detector::play(const Batch& batch) {
   }
 }
 
-// Gives parts up until the rest has room; the last one stays, and goes on unchecked when it has none.
+// What has less to remember than all of the share, if there is such.
+std::optional<std::array<Slice, 2>> Detector::halves() const {
+  if (!may_halve_ || pass_ == Pass::refills) return std::nullopt;
+  const Slice& now = share_.slice;
+  if (pass_ == Pass::filter) {
+    if (now.page_bits == Slice::most_page_bits || !filter_.goes_by_pages()) return std::nullopt;
+    return now.halves(true);
+  }
+  const Shadow::Halves halves = shadow_.halves();
+  if (halves == Shadow::Halves::neither) return std::nullopt;
+  return now.halves(halves == Shadow::Halves::pages);
+}
+
+// Gives parts up until the rest has room; the last one stays where halves of it have no more room than all of it, and
+// goes on unchecked.
 void Detector::shed() {
-  while (bytes() > memory_limit_ && active_.count() > 1) {
-    const std::size_t keep = active_.count() / 2;
+  while (bytes() > memory_limit_ && share_.parts.any()) {
+    const std::size_t active = share_.parts.count(), keep = active / 2;
+    const auto slices = active == 1 ? halves() : std::nullopt;
+    if (active == 1 && !slices) break;
     for (std::size_t part = 0, kept = 0; part < partitions; ++part) {
-      if (!active_.test(part) || kept++ < keep) continue;
-      active_.reset(part);
+      if (!share_.parts.test(part) || kept++ < keep) continue;
+      if (slices) halved_ = {unsigned(part), *slices};
+      share_.parts.reset(part);
       all_active_ = false;
       findings_[part] = {};
     }
@@ -177,7 +194,7 @@ void Detector::weak(const Batch& batch, const WeakAccess& access) {
   const AccessSite& known = access_site(access.module, access.site);
   const auto count_unknown = [&] { // whoever has the first lane's memory
     const std::uint64_t home = in_shared ? std::uint64_t(access.block) + 1 : 0;
-    if (active_.test(partition_of(home, access.base / page_bytes))) ++part(home, access.base).unknown;
+    if (share_.has_page(home, access.base / page_bytes)) ++part(home, access.base).unknown;
   };
   if (!operation || !known.place) return count_unknown();
   if (!in_shared && access.space != Space::global) return;
@@ -343,7 +360,7 @@ void Detector::strong(const StrongView& view) {
       const std::uint64_t address = view.address(lane);
       if (crosses(address)) {
         everybodys |= 1u << lane;
-      } else if (!active_.test(partition_of(home, address / page_bytes))) {
+      } else if (!share_.has_page(home, address / page_bytes)) {
         of_worker &= ~(1u << lane);
       }
     });
@@ -379,8 +396,7 @@ void Detector::strong(const StrongView& view) {
     const std::optional<order::Location> at = strong_lane(all, operation, lane, of_warp);
     if (!at) continue;
     const std::uint64_t memory = at->block, address = at->address;
-    PartFindings* const mine =
-        active_.test(partition_of(memory, address / page_bytes)) ? &part(memory, address) : nullptr;
+    PartFindings* const mine = share_.has_page(memory, address / page_bytes) ? &part(memory, address) : nullptr;
     strays_ |= mine && crosses(address) && !everything_to_all_;
     if (full_) leave_out(memory, address, width);
     if (pass_ == Pass::filter && mine && sides_.place(place).float_add) ++mine->additions[place];
@@ -428,7 +444,7 @@ bool Detector::leave_out(std::uint64_t memory, std::uint64_t address, std::uint6
   for (std::uint64_t next = 0; address < end; address = next) {
     next = std::min(end, (address / page_bytes + 1) * page_bytes);
     const bool looks = pass_ == Pass::pairs ? shadow_.looks_at(memory, address, next - address)
-                                            : active_.test(partition_of(memory, address / page_bytes));
+                                            : share_.has_page(memory, address / page_bytes);
     if (!looks) continue;
     ++part(memory, address).unchecked;
     return true;

@@ -34,21 +34,23 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
       most_operations_(setup.most_operations),
       everything_to_all_(setup.everything_to_all),
       known_wait_loops_(setup.wait_loops),
-      active_(setup.active),
-      all_active_(active_.count() == (partitions - worker_ + setup.workers - 1) / setup.workers),
+      may_halve_(setup.may_halve),
+      share_(setup.share),
+      all_active_(share_.parts.count() == (partitions - worker_ + setup.workers - 1) / setup.workers &&
+                  share_.slice.is_all()),
       known_heard_(setup.heard),
       causality_(operations_, {.observers = setup.pass == Pass::pairs,
                                .only_marked = setup.pass == Pass::refills,
                                .one_by_one = setup.one_by_one}),
-      filter_(causality_, suspects, active_),
+      filter_(causality_, suspects, share_),
       shadow_(
-          causality_, sides_, suspects, active_,
+          causality_, sides_, suspects, share_,
           [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
             conflict(kind, first, second, overlap);
           },
           setup.taken),
       flagged_reads_of_(setup.flagged),
-      refills_(causality_, active_,
+      refills_(causality_, share_,
                [this](const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
                  if (are_to_be_ordered(first, second, overlap)) race(RaceClass::strong, first, second, overlap);
                }) {
@@ -58,9 +60,9 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
 
 // How threads of blocks synchronize whose shared memory is not looked at here.
 void Detector::leave_for_later() {
-  if (pass_ != Pass::filter || active_.all()) return;
+  if (pass_ != Pass::filter || share_.parts.all()) return;
   causality_.leave_for_later(
-      [this](std::uint32_t block) { return !active_.test(partition_of(std::uint64_t(block) + 1, 0)); });
+      [this](std::uint32_t block) { return !share_.parts.test(partition_of(std::uint64_t(block) + 1, 0)); });
 }
 
 OperationIndex Detector::operation_of(std::uint32_t launch) const {

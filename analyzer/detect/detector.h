@@ -53,7 +53,8 @@ class Detector {
     Pass pass = Pass::filter;
     unsigned worker = 0;                  // whose lists of a batch to play
     unsigned workers = 1;
-    Partitions active;                    // to look at
+    Share share;                          // of memory, to look at
+    bool may_halve = false;               // a part that has no room alone is given up, too: halved()
     std::uint64_t memory_limit = ~0ull;   // bytes, of what is remembered of memory
     bool everything_to_all = false;       // Routing::everything_to_all
     const WaitLoops* wait_loops = nullptr; // of the second pass: what the first found
@@ -72,7 +73,13 @@ class Detector {
   void play(const Batch& batch);
 
   // ---- After the last batch.
-  const Partitions& active() const { return active_; } // without those given up
+  const Partitions& active() const { return share_.parts; } // without those given up
+  // A part that had no room alone, and the slices that are to be looked at in its place.
+  struct Halved {
+    unsigned part = 0;
+    std::array<Slice, 2> slices;
+  };
+  const std::optional<Halved>& halved() const { return halved_; }
   const PartFindings& findings(unsigned partition) const { return findings_[partition]; }
   // Accesses came that a worker has to know of who did not get them, if not everything went to all: weak records of
   // strong accesses, from which something follows for all, and what touches a page that it does not begin in.
@@ -170,6 +177,7 @@ class Detector {
   void strong(const StrongView& view);
   std::uint64_t bytes() const { return filter_.bytes() + shadow_.bytes() + refills_.bytes(); }
   void shed();
+  std::optional<std::array<Slice, 2>> halves() const;
   void leave_for_later();
   PartFindings& part(std::uint64_t memory, std::uint64_t address) {
     return findings_[partition_of(memory, address / page_bytes)];
@@ -233,8 +241,10 @@ class Detector {
   const std::uint32_t most_operations_;
   const bool everything_to_all_;
   const WaitLoops* const known_wait_loops_;
-  Partitions active_;
-  bool all_active_; // of those that are the worker's
+  const bool may_halve_;
+  Share share_;
+  bool all_active_; // of all parts that are the worker's
+  std::optional<Halved> halved_;
   bool full_ = false, strays_ = false, peers_ = false, covers_device_ = false;
   bool slots_ = false; // there is code with flagged reads
   bool begun_ = false; // of the third pass: there was such a read

@@ -117,7 +117,7 @@ ShadowPage* Filter::page(std::uint64_t memory, std::uint64_t address) {
   if (key == last_key_) return last_page_;
   const bool follows = memory == last_key_.memory && key.number - last_key_.number <= most_pages_on;
   last_key_ = key;
-  if (!active_.test(partition_of(memory, key.number))) return last_page_ = nullptr;
+  if (!share_.has_page(memory, key.number)) return last_page_ = nullptr;
   bool fresh = false;
   last_page_ = follows ? pages_.behind(last_id_, key) : nullptr;
   if (!last_page_) last_page_ = &pages_.get(key, fresh, last_id_);

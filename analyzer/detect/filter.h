@@ -27,12 +27,12 @@ namespace deadheat::detect {
 
 class Filter {
  public:
-  // Looks at memory of `active` parts only.
-  Filter(const order::Causality& causality, Suspects& suspects, const Partitions& active)
+  // Looks at memory of `share` only.
+  Filter(const order::Causality& causality, Suspects& suspects, const Share& share)
       : suspects_(suspects),
-        active_(active),
-        pairs_(&epochs_, unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
-        mixed_(unsigned(std::max<std::size_t>(1, units_a_pair * active.count() / partitions))),
+        share_(share),
+        pairs_(&epochs_, unsigned(std::max<std::size_t>(1, units_a_pair * share.parts.count() / partitions))),
+        mixed_(unsigned(std::max<std::size_t>(1, units_a_pair * share.parts.count() / partitions))),
         epochs_(causality) {}
 
   // To be called whenever causality has been told of something, before what comes after that.
@@ -82,7 +82,7 @@ class Filter {
   // lane is set here.
   void strong(Strong& access, std::uint32_t lanes);
   // The same as strong() of lanes of a warp, one after another, each with an address in global memory that lies in
-  // active parts. access: of which the address and the thread's lane are set here. view: of whose own lanes those of
+  // the share. access: of which the address and the thread's lane are set here. view: of whose own lanes those of
   // `wanted` are looked at. Returns which are unordered.
   std::uint32_t strong(Strong& access, std::uint32_t wanted, const StrongView& view);
 
@@ -105,9 +105,10 @@ class Filter {
   // More than there can be where names run out: whoever looks at fewer parts needs fewer.
   std::uint64_t bytes() const {
     if (epochs_.too_many()) return ~0ull >> 1;
-    return pages_.bytes() + runs_.bytes() + words_.bytes() + bytes_.bytes() + mixed_.bytes() + pairs_.bytes() +
-           epochs_.bytes();
+    return bytes_of_pages() + runs_.bytes() + epochs_.bytes();
   }
+  // Would it be about half of that for half of the pages?
+  bool goes_by_pages() const { return epochs_.too_many() || bytes_of_pages() > runs_.bytes() + epochs_.bytes(); }
 
   // A lane's access touched another page of global memory than it began in, as none does that is aligned to its width.
   bool crossed() const { return crossed_; }
@@ -119,12 +120,15 @@ class Filter {
     epochs_.each_group(each);
   }
 
-  void forget_inactive(); // memory of parts that are not active any more
+  void forget_inactive(); // memory that is no longer in the share
   void forget_range(std::uint64_t address, std::uint64_t bytes); // global memory
   void forget_shared(order::OperationIndex operation);
   void forget_shared(order::ThreadKey block);
 
  private:
+  std::uint64_t bytes_of_pages() const {
+    return pages_.bytes() + words_.bytes() + bytes_.bytes() + mixed_.bytes() + pairs_.bytes();
+  }
   using Actor = Epochs::Actor;
   // That share a pair of epochs where each lane has its own: most of a warp, and less the fewer of its lanes are here.
   static constexpr std::size_t units_a_pair = 24;
@@ -174,7 +178,7 @@ class Filter {
   };
 
   Actor& actor(order::ThreadKey lane0, order::Stamp now);
-  ShadowPage* page(std::uint64_t memory, std::uint64_t address); // null: of a part that is not active
+  ShadowPage* page(std::uint64_t memory, std::uint64_t address); // null: not in the share
   // The same, where anything but SparseCells says something of it; null: nothing does.
   ShadowPage* known_page(std::uint64_t memory, std::uint64_t address) {
     ShadowPage* const found = pages_.find({memory, address / page_bytes});
@@ -276,7 +280,7 @@ class Filter {
   void collect_segments();
 
   Suspects& suspects_;
-  const Partitions& active_;
+  const Share& share_;
   FilterPages pages_;
   // Of global memory. Of a page that there is in pages_, that alone says what is known.
   PageRuns<GroupEpochs> runs_;

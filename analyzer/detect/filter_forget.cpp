@@ -27,11 +27,11 @@ void Filter::forget_sparse(SparseCells& cells, std::uint64_t address, std::uint6
 void Filter::forget_inactive() {
   std::vector<PageKey> inactive;
   pages_.each_page([&](const ShadowPage& page) {
-    if (!active_.test(partition_of(page.key.memory, page.key.number))) inactive.push_back(page.key);
+    if (!share_.has_page(page.key.memory, page.key.number)) inactive.push_back(page.key);
   });
   for (const PageKey& key : inactive) erase(key);
   for (SparseCells* cells : {&words_, &bytes_}) {
-    cells->forget_if([&](std::uint64_t address) { return !active_.test(partition_of(0, address / page_bytes)); });
+    cells->forget_if([&](std::uint64_t address) { return !share_.has_page(0, address / page_bytes); });
   }
   last_key_ = {~0ull, ~0ull};
   pages_.trim();

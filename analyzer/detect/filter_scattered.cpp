@@ -173,7 +173,7 @@ bool Filter::sparse(const Warp& access, Actor& actor, unsigned lane, std::uint64
     if (access.bytes > 1u << at->shift && !is_whole && group.write) return false; // several lanes' writes
     known.write = group.write;
     if (group.write) known.write_who = who_at(group.write_pattern, number % group_units) & 31;
-  } else if (!active_.test(partition_of(0, address / page_bytes))) {
+  } else if (!share_.has_page(0, address / page_bytes)) {
     return true;
   }
   // The other size's units may say something of the same bytes: the page sorts that out.

@@ -219,7 +219,7 @@ bool Filter::strong_sparse(const Strong& access, Actor& actor, Entry* known, boo
   const std::uint64_t number = access.address / page_bytes;
   ShadowPage* const at = known_page(0, access.address);
   if (at && at->dense) return false;
-  if (!at && !active_.test(partition_of(0, number))) return true;
+  if (!at && !share_.has_page(0, number)) return true;
   if (bytes_.may_have_page(number)) return false;
   if (!at && access.bytes == 4 && known && known->segment & SparseCells::callers &&
       strong_alone(SparseCells::found_in_array(known), access, actor, unordered)) {

@@ -2,7 +2,8 @@
 //
 // Two passes: the first finds the words that races may touch, the second, if there are any, the pairs. Each is made by
 // as many workers as there are jobs; what does not fit into memory at once is looked at in another go. The result
-// depends neither on the jobs nor on the limit, but for what Findings::unchecked counts.
+// depends neither on the jobs nor on the limit, but for what Findings::unchecked counts, and for which of a race's
+// occurrences are its instances, where a part of memory alone had no room (Findings::halved).
 //
 // Thread-safety: none; several findings may run at once.
 #pragma once
@@ -46,7 +47,8 @@ struct Findings {
   std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
   std::vector<order::Stamp> chunk_stamps; // before each chunk
   bool peers = false;                 // Detector::peers
-  unsigned goes = 0;                  // over the records, in both passes
+  unsigned goes = 0;                  // over the records, in all passes
+  unsigned halved = 0;                // parts of memory, and slices of such, that alone had no room
 };
 
 Findings find_races(const Source& source, const FindOptions& options = {});

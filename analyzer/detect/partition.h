@@ -6,6 +6,8 @@
 // the same. `memory` is 0 for global memory, else ThreadKey::block_bits + 1 of the block whose shared memory it is;
 // which launch the block is of does not matter.
 //
+// A part that has no room alone is divided into slices, which are looked at one after another in the same way.
+//
 // Thread-safety: pure functions and plain values.
 #pragma once
 
@@ -40,7 +42,47 @@ inline unsigned partition_of(std::uint64_t memory, std::uint64_t page_number) {
   return unsigned(std::uint32_t(page_number ^ page_number >> 32) * part_multiplier >> part_shift);
 }
 
-// The same of where 32 lanes begin in global memory, several at once.
+// Of memory the pages whose hash ends in given bits, and of these, in the second pass, the granules whose hash does:
+// words of one granule are those that an element can have in common with another. Of no bits: all.
+struct Slice {
+  static constexpr unsigned most_page_bits = 12, most_granule_bits = 8;
+  static constexpr std::uint64_t granule_bytes = 16; // what is larger counts word by word (Shadow::check)
+  std::uint32_t page = 0, granule = 0; // these bits
+  unsigned page_bits = 0, granule_bits = 0; // how many
+
+  bool is_all() const { return !page_bits && !granule_bits; }
+  bool has_page(std::uint64_t memory, std::uint64_t number) const {
+    return !page_bits || last_bits((number ^ memory * 0xc2b2ae3d27d4eb4fu) * 0xff51afd7ed558ccdu, page_bits) == page;
+  }
+  bool has_granule(std::uint64_t address) const {
+    return !granule_bits || last_bits(address / granule_bytes * 0x9e3779b97f4a7c15u, granule_bits) == granule;
+  }
+  // What is found out about a page as a whole counts once.
+  bool has_whole_pages() const { return !granule; }
+  std::array<Slice, 2> halves(bool by_page) const {
+    std::array<Slice, 2> both{*this, *this};
+    for (Slice& half : both) ++(by_page ? half.page_bits : half.granule_bits);
+    by_page ? both[1].page |= 1u << page_bits : both[1].granule |= 1u << granule_bits;
+    return both;
+  }
+  friend bool operator==(const Slice&, const Slice&) = default;
+
+ private:
+  static std::uint32_t last_bits(std::uint64_t product, unsigned bits) {
+    return std::uint32_t(product >> 40) & ((1u << bits) - 1);
+  }
+};
+
+// What somebody looks at.
+struct Share {
+  Partitions parts;
+  Slice slice; // of each
+  bool has_page(std::uint64_t memory, std::uint64_t number) const {
+    return parts.test(partition_of(memory, number)) && slice.has_page(memory, number);
+  }
+};
+
+// partition_of() of where 32 lanes begin in global memory, several at once.
 struct LaneParts {
   std::array<std::uint8_t, 32> part; // of each
   bool limited = true; // all addresses lie below address_limit

@@ -44,9 +44,9 @@ class Refills {
   };
   using Sink = std::function<void(const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap)>;
 
-  // Looks at slots in memory of `active` parts only.
-  Refills(const order::Causality& causality, const Partitions& active, Sink sink)
-      : causality_(causality), active_(active), sink_(std::move(sink)) {}
+  // Looks at slots in memory of `share` only.
+  Refills(const order::Causality& causality, const Share& share, Sink sink)
+      : causality_(causality), share_(share), sink_(std::move(sink)) {}
 
   bool waiting() const { return !warps_.empty(); } // else next() and ends() have nothing to do
   void next(const Next& next);
@@ -60,7 +60,7 @@ class Refills {
   // Shared memory, and who waits there.
   void forget(order::OperationIndex operation);
   void forget(order::ThreadKey block);
-  void forget_inactive(); // memory of parts that are not active any more
+  void forget_inactive(); // memory that is no longer in the share
 
   std::uint64_t left_out() const { return left_out_; } // reads, and writes beside them, that there was no room for
   std::uint64_t bytes() const { return taken_ * sizeof(Taken) + looked_ * sizeof(Waiting) + places_ * sizeof(Slot); }
@@ -93,7 +93,7 @@ class Refills {
   using Slots = std::unordered_map<std::uint64_t, Slot>; // by address / slot_bytes
 
   bool looks_at(std::uint64_t memory, std::uint64_t address) const {
-    return active_.test(partition_of(memory, address / page_bytes));
+    return share_.has_page(memory, address / page_bytes);
   }
   void take(const Waiting& read);
   std::optional<Race> compare(const Vector& read, std::uint32_t data, const Vector& write) const;
@@ -101,7 +101,7 @@ class Refills {
   void forget(const Slot& slot) { taken_ -= slot.taken.size(), looked_ -= slot.looked.size(), --places_; }
 
   const order::Causality& causality_;
-  const Partitions& active_;
+  const Share& share_;
   const Sink sink_;
   std::unordered_map<std::uint64_t, Lanes> warps_; // that wait: by the key of lane 0; by lane
   std::map<std::uint64_t, Slots> slots_; // by memory

@@ -82,10 +82,19 @@ void Shadow::forget_shared(order::ThreadKey block) {
 void Shadow::forget_inactive() {
   std::vector<PageKey> inactive;
   for (const auto& [key, page] : pages_) {
-    if (!active_.test(partition_of(key.memory, key.number))) inactive.push_back(key);
+    if (!share_.has_page(key.memory, key.number)) inactive.push_back(key);
   }
   for (const PageKey& key : inactive) erase(key);
   last_key_ = {~0ull, ~0ull};
+}
+
+Shadow::Halves Shadow::halves() const {
+  constexpr std::size_t few_pages = 64; // of which one may have most
+  std::uint64_t of_runs = runs_.bytes();
+  runs_.each([&](const Word& whole) { of_runs += whole.live * sizeof(Entry); });
+  if (2 * of_runs > bytes()) return Halves::neither;
+  if (pages_.size() >= few_pages && share_.slice.page_bits < Slice::most_page_bits) return Halves::pages;
+  return share_.slice.granule_bits < Slice::most_granule_bits ? Halves::granules : Halves::neither;
 }
 
 // The pages of global memory, in order, of which there is something.
@@ -273,7 +282,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   }
   // An element of several words is reported at the first that both touch.
   std::uint64_t begin = std::max(first.address, second.address);
-  if (begin / 4 == address / 4 || first.bytes > 16 || second.bytes > 16) {
+  if (times_ && (begin / 4 == address / 4 || first.bytes > 16 || second.bytes > 16)) {
     std::uint64_t end = std::min(first.address + first.bytes, second.address + second.bytes);
     MemoryAccess named = first, other = second;
     named.thread = unordered.of_first;
@@ -467,7 +476,7 @@ void Shadow::access(std::uint64_t memory, const MemoryAccess& access) {
     return;
   std::uint64_t end = access.address + access.bytes;
   for (std::uint64_t at = access.address & ~3ull; at < end; at += 4) {
-    if (!active_.test(partition_of(memory, at / page_bytes))) continue;
+    if (!share_.has_page(memory, at / page_bytes) || !share_.slice.has_granule(at)) continue;
     Page& page = this->page(memory, at);
     Entry entry{access, 15};
     if (at < access.address) entry.mask &= std::uint8_t(15 << (access.address - at));
@@ -500,17 +509,18 @@ void Shadow::range(std::uint64_t memory, const MemoryAccess& access, std::uint64
 }
 
 void Shadow::range_part(std::uint64_t memory, const MemoryAccess& access, std::uint64_t address, std::uint64_t end) {
-  if (address == end || !active_.test(partition_of(memory, address / page_bytes)) || !suspects_.page(memory, address))
-    return;
+  if (address == end || !share_.has_page(memory, address / page_bytes) || !suspects_.page(memory, address)) return;
   Entry entry{access};
   entry.access.address = address;
   entry.access.bytes = std::uint32_t(end - address);
   Page& page = this->page(memory, address);
+  times_ = share_.slice.has_whole_pages();
   for (const Entry& older : whole(memory, page, address).entries) {
     if (older.mask && (older.access.writes() || access.writes())) check(memory, older, entry, address & ~3ull);
   }
+  times_ = 1;
   for (std::uint64_t at = address & ~3ull; at < end; at += 4) {
-    if (!suspects_.touches(memory, at, 4)) continue;
+    if (!share_.slice.has_granule(at) || !suspects_.touches(memory, at, 4)) continue;
     entry.mask = 15;
     if (at < address) entry.mask &= std::uint8_t(15 << (address - at));
     if (at + 4 > end) entry.mask &= std::uint8_t(15 >> (at + 4 - end));
@@ -519,11 +529,13 @@ void Shadow::range_part(std::uint64_t memory, const MemoryAccess& access, std::u
 }
 
 void Shadow::range_page(std::uint64_t memory, const MemoryAccess& access, std::uint64_t number) {
-  if (!active_.test(partition_of(memory, number))) return;
+  if (!share_.has_page(memory, number)) return;
   const Entry entry{access, 15, true};
   Page& page = this->page(memory, number * page_bytes);
   words_below(memory, page, entry, number * page_bytes);
+  times_ = share_.slice.has_whole_pages();
   word(memory, page.whole, entry, number * page_bytes);
+  times_ = 1;
 }
 
 // What it is in no order with that touched the run, too, all workers find; it counts as a finding of the run's first
@@ -534,7 +546,7 @@ void Shadow::range_run(const MemoryAccess& access, std::uint64_t first, std::uin
     if (const Word* const copied = runs_.cut(page)) entries_ += copied->live;
   runs_.over(first, end, [&](std::uint64_t from, std::uint64_t to, Word& whole) {
     each_page(from, to, [&](std::uint64_t number, Page& page) { words_below(0, page, entry, number * page_bytes); });
-    times_ = to - from;
+    times_ = share_.has_page(0, from) && share_.slice.has_whole_pages() ? to - from : 0;
     word(0, whole, entry, from * page_bytes);
     times_ = 1;
   });

@@ -76,13 +76,13 @@ class Shadow {
  public:
   // Outcomes::taken, of a module; empty: nothing is known.
   using Taken = std::function<bool(std::uint32_t module, const Site& read, const Site* write)>;
-  // Looks at memory of `active` parts only.
-  Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, const Partitions& active,
+  // Looks at memory of `share` only.
+  Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, const Share& share,
          ConflictSink sink, Taken taken = {})
       : causality_(causality),
         sides_(sides),
         suspects_(suspects),
-        active_(active),
+        share_(share),
         sink_(std::move(sink)),
         taken_(std::move(taken)) {}
 
@@ -93,17 +93,26 @@ class Shadow {
   void range(std::uint64_t memory, const MemoryAccess& access, std::uint64_t address, std::uint64_t bytes);
   // Is there anything to look at? Bytes at most a page.
   bool looks_at(std::uint64_t memory, std::uint64_t address, std::uint64_t bytes) const {
-    return address < address_limit && active_.test(partition_of(memory, address / page_bytes)) &&
-           suspects_.touches(memory, address, bytes);
+    if (address >= address_limit || !share_.has_page(memory, address / page_bytes)) return false;
+    if (!share_.slice.granule_bits) return suspects_.touches(memory, address, bytes);
+    const std::uint64_t end = address + bytes;
+    for (std::uint64_t at = address, next; at < end; at = next) {
+      next = std::min(end, (at / Slice::granule_bytes + 1) * Slice::granule_bytes);
+      if (share_.slice.has_granule(at) && suspects_.touches(memory, at, next - at)) return true;
+    }
+    return false;
   }
   // Forgets global memory that is allocated anew: what was there before cannot be touched without touching freed
   // memory.
   void forget_range(std::uint64_t address, std::uint64_t bytes);
-  void forget_inactive(); // memory of parts that are not active any more
+  void forget_inactive(); // memory that is no longer in the share
   std::uint64_t bytes() const {
     return pages_.size() * sizeof(Page) + words_ * sizeof(Word) + entries_ * sizeof(Entry) + indexed_ * index_bytes +
            runs_.bytes();
   }
+  // What would be about half of it: half of the pages, half of their granules, or neither.
+  enum class Halves : std::uint8_t { pages, granules, neither };
+  Halves halves() const;
   // Calls each(group) for the groups of copies that memory still names.
   template <typename Each>
   void each_group(Each&& each) const {
@@ -216,13 +225,13 @@ class Shadow {
   const order::Causality& causality_;
   const Sides& sides_;
   const Suspects& suspects_;
-  const Partitions& active_;
+  const Share& share_;
   ConflictSink sink_;
   const Taken taken_;
   std::map<std::pair<PlaceId, PlaceId>, bool> in_time_; // of a read and a write by its thread, or any: 0
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
   PageRuns<Word> runs_; // of ranges of suspects
-  std::uint64_t times_ = 1; // of what check() reports
+  std::uint64_t times_ = 1; // of what check() reports; 0: it counts in another slice
   // operation → block bits → its pages
   std::unordered_map<order::OperationIndex, std::unordered_map<std::uint64_t, std::vector<PageKey>>> shared_pages_;
   PageKey last_key_{~0ull, ~0ull};

@@ -51,9 +51,9 @@ class Looked {
   bool suspect(std::uint64_t address) const { return suspects_.touches(0, address, 4); }
 
  private:
-  static const Partitions& all() {
-    static const Partitions set = Partitions().set();
-    return set;
+  static const Share& all() {
+    static const Share share{Partitions().set(), {}};
+    return share;
   }
   deadheat::order::OperationClocks operations_;
   deadheat::order::Causality causality_;

@@ -123,21 +123,22 @@ std::map<std::string, std::uint64_t> pairs(const std::vector<trace::Record>& rec
 
 // What has no room in either pass, not even one part at a time, is counted.
 TEST(WarpsOfCopies, LittleMemoryLosesNoneUntold) {
-  unsigned lost = 0, more_goes = 0;
-  for (const std::uint64_t seed : seeds(1, 10)) {
+  unsigned lost = 0, more_goes = 0, halved = 0;
+  for (const std::uint64_t seed : seeds(1, 6)) {
     const Chunks chunks(copies_of_blocks(seed), 20);
     const detect::Findings all = detect::find_races(chunks);
     const std::map<std::string, std::uint64_t> expected = pairs(all);
     for (unsigned jobs : {1u, 2u}) {
-      for (std::uint64_t limit : {28'000u, 60'000u, 200'000u, 400'000u}) {
+      for (std::uint64_t limit : {9'000u, 28'000u, 60'000u, 200'000u}) {
         SCOPED_TRACE(testing::Message() << jobs << " jobs, " << limit << " bytes, seed " << seed);
         detect::FindOptions options;
         options.jobs = jobs;
         options.memory_limit = limit;
         const detect::Findings less = detect::find_races(chunks, options);
         if (!less.unchecked) {
-          ASSERT_EQ(text(less), text(all));
+          ASSERT_EQ(text(less, !less.halved), text(all, !less.halved));
           more_goes += less.goes > all.goes;
+          halved += less.halved > 0;
           continue;
         }
         ++lost;
@@ -149,8 +150,9 @@ TEST(WarpsOfCopies, LittleMemoryLosesNoneUntold) {
       }
     }
   }
-  EXPECT_GT(lost, 30u);
-  EXPECT_GT(more_goes, 3u);
+  EXPECT_GT(lost, 8u);
+  EXPECT_GT(more_goes, 8u);
+  EXPECT_GT(halved, 8u);
 }
 
 // Only what copies read is suspect: that they are left out is counted, wherever they write.
@@ -185,7 +187,7 @@ TEST(WarpsOfCopies, SourcesLeftOutAreCounted) {
   for (unsigned jobs : {1u, 2u}) {
     detect::FindOptions options;
     options.jobs = jobs;
-    options.memory_limit = 100'000 * jobs;
+    options.memory_limit = 8'000 * jobs; // less than one page takes
     const detect::Findings less = detect::find_races(chunks, options);
     EXPECT_TRUE(less.races.empty());
     EXPECT_GE(less.unchecked, 32 * copies);
@@ -222,8 +224,8 @@ TEST(WarpsOfCopies, CostLittleMemory) {
   order::OperationClocks operations;
   order::Causality causality(operations);
   detect::Suspects suspects;
-  detect::Partitions all;
-  all.set();
+  detect::Share all;
+  all.parts.set();
   detect::Filter filter(causality, suspects, all);
   trace::Operation launch;
   launch.id = launch.stream = 1;
