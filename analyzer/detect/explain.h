@@ -167,6 +167,7 @@ class Explainer final : public trace::RecordVisitor {
     // What the first's block wrote, and the second's reads behind its access only.
     std::optional<Message> heard_late;
     bool second_passed = false; // a barrier, behind its access
+    std::set<Flag> answered; // flags that the second's block writes there
     std::map<std::uint64_t, Relay> relays; // by the third block's bits
     std::map<order::ThreadKey, Fence> relay_fences; // of their threads
   };

@@ -234,8 +234,11 @@ void Explainer::heard_behind(Case& entry, const Flag& flag, const FlagUse& use) 
     std::optional<FlagWrite>& write = use.thread == race.first.thread ? known.own : known.other;
     if (!write) write = FlagWrite{use, {}};
   }
-  if (!use.reads || !use.waits || !in_second_block(race, use)) return;
-  if (use.thread != race.second.thread && entry.second_passed) return;
+  if (!in_second_block(race, use)) return;
+  // Where each tells the other, as blocks do at their barriers, an access ahead of that may be in its right place.
+  const bool answers = entry.answered.count(flag);
+  if (use.writes && entry.answered.size() < most_flags) entry.answered.insert(flag);
+  if (!use.reads || !use.waits || (use.thread == race.second.thread ? answers : entry.second_passed)) return;
   const FlagWrite* write = nullptr;
   if (const auto known = entry.writes.find(flag); known != entry.writes.end()) {
     for (const auto& of : {&known->second.own, &known->second.other})

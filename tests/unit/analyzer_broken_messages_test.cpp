@@ -204,7 +204,7 @@ std::string written_between(AccessKind kind, Ordering ordering, Scope scope) {
 TEST(BrokenChains, AreNamed) {
   using enum Ordering;
   const std::string store = "but the store at a.cu:13, by another thread, overwrites that before it is read";
-  for (const Ordering ordering : {weak, relaxed, volatile_, release})
+  for (const Ordering ordering : {relaxed, volatile_, release})
     expect_says(written_between(AccessKind::write, ordering, Scope::gpu), store, "s nothing:");
   EXPECT_EQ(written_between(AccessKind::atomic, relaxed, Scope::gpu), "");
   expect_says(written_between(AccessKind::atomic, relaxed, Scope::cta),
