@@ -7,6 +7,7 @@
 
 #include "tools/judge.h"
 #ifdef DEADHEAT_HAS_REPLAY
+#include "analyzer/report/words.h"
 #include "replay/search/search.h"
 #endif
 
@@ -96,11 +97,12 @@ Expected<void> explore(const std::string& trace, Analysis& analysis, const Judge
                                                  });
   if (terminal) std::cerr << "\r\033[K";
   if (done && explored < options.explore)
-    analysis.warnings.push_back("explored " + std::to_string(explored) + " of " + std::to_string(options.explore) +
-                                " schedules: --explore-seconds were over");
+    analysis.warnings.push_back("explored " + std::to_string(explored) + " of " +
+                                report::counted(options.explore, "schedule", "schedules") +
+                                ": --explore-seconds were over");
   if (done && *done)
-    analysis.warnings.push_back("of " + std::to_string(*done) +
-                                " explored schedules only the part was looked at up to " +
+    analysis.warnings.push_back("of " + report::counted(*done, "explored schedule", "explored schedules") +
+                                " only the part was looked at up to " +
                                 "where a condition of a graph was another than in the recorded run");
   return done ? Expected<void>() : Expected<void>(done.error());
 }

@@ -20,6 +20,7 @@
 #include "analyzer/detect/surroundings.h"
 #include "analyzer/detect/unused.h"
 #include "analyzer/detect/waits.h"
+#include "analyzer/report/words.h"
 #include "tracer/ptx/demangle.h"
 
 namespace deadheat::detect {
@@ -457,37 +458,41 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
   analysis.refused |= detector.refused;
   if (findings.unchecked) {
     analysis.summary.complete = false;
-    analysis.warnings.push_back(
-        log.path() + ": " + std::to_string(findings.unchecked) +
-        " records were not checked: the kernels touched more memory than the analysis may track");
+    analysis.warnings.push_back(log.path() + ": " + report::counted(findings.unchecked, "record was", "records were") +
+                                " not checked: the kernels touched more memory than the analysis may track");
   }
   if (detector.operations_left_out()) {
     analysis.summary.complete = false;
-    analysis.warnings.push_back(log.path() + ": the last " + std::to_string(detector.operations_left_out()) +
-                                " operations were not looked at: the first " +
-                                std::to_string(order::largest_operation) + " of a log are");
+    const std::uint64_t last = detector.operations_left_out();
+    analysis.warnings.push_back(
+        log.path() + ": the last " + (last == 1 ? "operation was" : std::to_string(last) + " operations were") +
+        " not looked at: the first " + std::to_string(order::largest_operation) + " of a log are");
   }
   if (findings.slot_stretches) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() +
                                 ": slots of data beside a flag that were written again too early are not looked for "
                                 "across " +
-                                std::to_string(findings.slot_stretches) +
-                                " places in the log: what the threads knew of each other took too much memory there");
+                                report::counted(findings.slot_stretches, "place", "places") +
+                                " in the log: what the threads knew of each other took too much memory there");
   }
   if (findings.uncertain) {
     analysis.summary.complete = false;
-    analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain) +
-                                " pairs of places may race too: more threads touched the same bytes than are compared");
+    analysis.warnings.push_back(log.path() + ": " +
+                                report::counted(findings.uncertain, "pair of places", "pairs of places") +
+                                " may race too: more threads touched the same bytes than are compared");
   }
   if (findings.unknown) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(
-        log.path() + ": " + std::to_string(findings.unknown) +
-        " records were left out: they name launches, sites or memory that the trace does not have" +
-        (detector.hiding() ? "; " + std::to_string(detector.hiding()) +
-                                 " of them may have ordered others: races across them are not reported"
-                           : ""));
+        log.path() + ": " +
+        (findings.unknown == 1 ? "1 record was left out: it names"
+                               : std::to_string(findings.unknown) + " records were left out: they name") +
+        " launches, sites or memory that the trace does not have" +
+        (!detector.hiding()      ? ""
+         : findings.unknown == 1 ? "; it may have ordered others: races across it are not reported"
+                                 : "; " + std::to_string(detector.hiding()) +
+                                       " of them may have ordered others: races across them are not reported"));
   }
   for (const std::string& warning : log.warnings()) analysis.warnings.push_back(warning);
 }

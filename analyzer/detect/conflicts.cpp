@@ -81,6 +81,9 @@ void Detector::race(RaceClass race_class, const MemoryAccess& first, const Memor
     race.lacks_proxy_fence = proxy_fence;
     race.issue_unordered = issue_unordered(first, second);
     race.why = why(first, second);
+    race.exited = first.thread.block_bits() == second.thread.block_bits() && !first.group && !proxy_fence &&
+                  first.ordering != Ordering::nc && second.ordering != Ordering::nc &&
+                  causality_.exited_before_barrier(first.thread, first.stamp);
   }
   if (first.kind == AccessKind::write && second.kind == AccessKind::write) {
     race.any_write_pair = true;
@@ -140,6 +143,14 @@ bool Detector::looks_for(const MemoryAccess& read, const MemoryAccess& write) co
          sides_.place(write.place).site;
 }
 
+namespace {
+
+std::string which(bool first, bool second) {
+  return first && second ? "each has" : first ? "the first has" : "the second has";
+}
+
+} // namespace
+
 std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second) const {
   ThreadKey a = first.thread, b = second.thread;
   if (pass_ == Pass::refills)
@@ -167,12 +178,13 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   const bool both_strong = is_strong(first.ordering) && is_strong(second.ordering);
   const bool of_device = first.scope == Scope::gpu || second.scope == Scope::gpu;
   if (both_strong && of_device && !operations_.same_device(a.operation(), b.operation()))
-    return "both are strong, but one has device scope (.gpu) and the other is on another device";
+    return "both are strong, but " + which(first.scope == Scope::gpu, second.scope == Scope::gpu) +
+           " device scope (.gpu), and they are on different devices";
   if (a.operation() != b.operation()) {
     const std::string text = operations_.why_unordered(a.operation(), b.operation());
-    return looks_for(first, second) || looks_for(second, first)
-               ? text + "; the one looks for what the other writes, but that is a plain access"
-               : text;
+    if (looks_for(first, second)) return text + "; the first looks for what the second writes by a plain access";
+    if (looks_for(second, first)) return text + "; the second looks for what the first writes by a plain access";
+    return text;
   }
   if (lacks_proxy_fence(first, second)) {
     return std::string("the write comes before ") +
@@ -211,7 +223,15 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
   std::string text;
   if (both_strong) {
     if (!same_block && (first.scope == Scope::cta || second.scope == Scope::cta)) {
-      return "both are strong, but one has block scope (.cta) and the other is in another block";
+      return "both are strong, but " + which(first.scope == Scope::cta, second.scope == Scope::cta) +
+             " block scope (.cta), and they are in different blocks";
+    }
+    const LaunchInfo* const info = launch_of(a.operation());
+    if (info && (first.scope == Scope::cluster || second.scope == Scope::cluster) &&
+        cluster_peer(a.block(), 0, info->launch.grid, info->launch.cluster) !=
+            cluster_peer(b.block(), 0, info->launch.grid, info->launch.cluster)) {
+      return "both are strong, but " + which(first.scope == Scope::cluster, second.scope == Scope::cluster) +
+             " cluster scope, and they are in different clusters";
     }
     if (first.address != second.address || first.bytes != second.bytes) {
       return "both are strong, but they overlap only in part: operations of different sizes are not atomic to each "
@@ -219,18 +239,15 @@ std::string Detector::why(const MemoryAccess& first, const MemoryAccess& second)
     }
   }
   if (same_block) {
-    if (causality_.exited_before_barrier(a, first.stamp)) {
-      text =
-          "no barrier orders them: the thread of the first has exited, and barriers wait for such threads but order "
-          "only what those did that come to them";
-    } else if (a.warp() == b.warp()) {
+    if (a.warp() == b.warp()) {
       text = "no barrier orders them: they are lanes of one warp, and no __syncwarp comes between";
     } else {
       text = "no barrier orders them: they are in different warps, and no __syncthreads comes between";
     }
   } else {
     text = "they are in different blocks of one launch, and no release and acquire connect them";
-    if (is_strong(first.ordering) != is_strong(second.ordering)) text += "; one of them is a plain access";
+    if (is_strong(first.ordering) != is_strong(second.ordering))
+      text += std::string("; the ") + (is_strong(first.ordering) ? "second" : "first") + " is a plain access";
   }
   return text;
 }

@@ -32,12 +32,20 @@ const char* Explainer::name(Scope scope) {
 
 Explainer::Apart Explainer::apart(ThreadKey a, ThreadKey b) const {
   if (a.block_bits() == b.block_bits()) return Apart::no;
-  return detector_.operations().same_device(a.operation(), b.operation()) ? Apart::blocks : Apart::devices;
+  if (!detector_.operations().same_device(a.operation(), b.operation())) return Apart::devices;
+  const Detector::LaunchInfo* const info =
+      a.operation() == b.operation() ? detector_.launch_of(a.operation()) : nullptr;
+  if (!info) return Apart::clusters;
+  const Dim3 &grid = info->launch.grid, &size = info->launch.cluster;
+  return cluster_peer(a.block(), 0, grid, size) == cluster_peer(b.block(), 0, grid, size) ? Apart::blocks
+                                                                                          : Apart::clusters;
 }
 
 std::string Explainer::too_narrow(Scope scope, Apart apart) {
   return std::string(" has ") + name(scope) + " scope, and they are " +
-         (apart == Apart::devices ? "on different devices" : "in different blocks");
+         (apart == Apart::devices   ? "on different devices"
+          : scope == Scope::cluster ? "in different clusters"
+                                    : "in different blocks");
 }
 
 Explainer::Explainer(const Detector& detector, const std::vector<FoundRace>& races, ModuleText text)
@@ -124,28 +132,44 @@ void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
     if (thread.block_bits() == race.first.thread.block_bits() &&
         (entry.fences_before.size() < most_fences || entry.fences_before.count(thread)))
       entry.fences_before[thread] = fence;
+    if (thread == race.first.thread) entry.just_before = fence;
     return;
   }
   if (thread == race.first.thread) entry.first_fence = fence;
   if (thread == race.second.thread) entry.second_fence = fence;
   if (thread.block_bits() == race.first.thread.block_bits() &&
       (entry.fences.size() < most_fences || entry.fences.count(thread))) {
-    entry.fences[thread] = fence;
+    keep_widest(entry.fences[thread], fence);
   }
+  if (!entry.relays.empty()) relay_fence(entry, thread, fence);
   for (std::optional<Message>& message : entry.messages) {
-    if (message && message->barrier_after && thread == race.second.thread) message->behind_barrier = fence;
+    if (message && message->barrier_after && thread == race.second.thread &&
+        serves_more(fence, message->behind_barrier, is_acquire))
+      message->behind_barrier = fence;
     if (!message || message->read.thread != thread) continue;
-    Fence& after = message->after;
-    if (!after.mark || after.scope < fence.scope) after = fence;
+    if (serves_more(fence, message->after, is_acquire)) message->after = fence;
   }
   if (std::optional<Message>& early = entry.early_message; early && early->read.thread == thread) {
-    if (!early->after.mark || early->after.scope < fence.scope) early->after = fence;
+    if (serves_more(fence, early->after, is_acquire)) early->after = fence;
   }
 }
 
 void Explainer::note_common(const Mark& mark) {
   const auto [begin, end] = by_common_.equal_range(now_);
   for (auto at = begin; at != end; ++at) cases_[at->second].common = mark;
+}
+
+void Explainer::passed_behind(order::OperationIndex operation, std::uint32_t block, std::optional<std::uint32_t> warp,
+                              std::uint32_t mask) {
+  if (!operation) return;
+  const auto found = by_block_.find(ThreadKey(operation, block, 0).block_bits());
+  if (found == by_block_.end()) return;
+  for (const std::size_t index : found->second) {
+    Case& entry = cases_[index];
+    const ThreadKey second = entry.race->second.thread;
+    if (now_ <= entry.race->second.stamp || second.block_bits() != found->first) continue;
+    entry.second_passed |= !warp || (second.warp() == *warp && (mask >> (second.thread() % 32) & 1));
+  }
 }
 
 bool Explainer::record(trace::Record& record) {
@@ -165,7 +189,7 @@ bool Explainer::record(trace::Record& record) {
     each_case(operation, r->warp.block, [&](Case& entry) {
       each_lane(r->mask, [&](unsigned lane) {
         const ThreadKey thread = key_of(operation, r->warp, lane);
-        if (!restricted) return fence(entry, thread, {{r->module, r->site}, r->ordering, r->scope});
+        if (!restricted) return fence(entry, thread, {{r->module, r->site}, r->ordering, r->scope, now_});
         const FoundRace& race = *entry.race;
         if (now_ > race.first.stamp && (thread == race.first.thread || thread == race.second.thread))
           entry.restricted = {r->module, r->site};
@@ -173,9 +197,11 @@ bool Explainer::record(trace::Record& record) {
     });
   } else if (auto* r = std::get_if<trace::BlockBarrier>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->launch);
+    passed_behind(operation, r->block, {}, ~0u);
     each_case(operation, r->block, [&](Case& entry) {
       const FoundRace& race = *entry.race;
       std::uint64_t block = ThreadKey(operation, r->block, 0).block_bits();
+      relay_barrier(entry, block);
       if (now_ <= race.first.stamp) {
         if (block == race.second.thread.block_bits()) barrier_behind(entry);
         if (block == race.first.thread.block_bits()) barrier_before(entry);
@@ -196,21 +222,25 @@ bool Explainer::record(trace::Record& record) {
     });
   } else if (auto* r = std::get_if<trace::BarrierArrive>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    passed_behind(operation, r->warp.block, r->warp.warp, r->mask);
     each_case(operation, r->warp.block, [&](Case& entry) {
+      relay_barrier(entry, ThreadKey(operation, r->warp.block, 0).block_bits());
       each_lane(r->mask, [&](unsigned lane) {
         barrier(entry, key_of(operation, r->warp, lane), {{r->module, r->site}, r->barrier, r->phase, r->sync});
       });
     });
   } else if (auto* r = std::get_if<trace::WarpBarrier>(&record)) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
+    passed_behind(operation, r->warp.block, r->warp.warp, r->mask);
     each_case(operation, r->warp.block, [&](Case& entry) {
       ThreadKey a = entry.race->first.thread, b = entry.race->second.thread;
       ThreadKey lane0 = key_of(operation, r->warp, 0);
+      relay_barrier(entry, lane0.block_bits());
       const bool has_a = r->mask >> (a.thread() % 32) & 1, has_b = r->mask >> (b.thread() % 32) & 1;
       if (now_ > entry.race->first.stamp && a.warp() == lane0.warp() && a.block_bits() == lane0.block_bits()) {
-        if (has_a) passes_barrier(entry);
+        if (has_a) passes_barrier(entry, r->mask);
       }
-      if (has_b && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) barrier_behind(entry);
+      if (has_b && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) barrier_behind(entry, r->mask);
       if (a.block_bits() != b.block_bits() || a.warp() != b.warp() || lane0.block_bits() != a.block_bits() ||
           lane0.warp() != a.warp()) {
         return;
@@ -319,6 +349,10 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
     out.push_back("between them the first comes to barrier " + std::to_string(one.barrier) + " (" + place(one.mark) +
                   ") and the second to barrier " + std::to_string(two.barrier) + " (" + place(two.mark) +
                   "): these are two barriers");
+  } else if (one.mark && two.mark && one.phase != two.phase && two.sync) {
+    out.push_back("between them both come to barrier " + std::to_string(one.barrier) + ", the first in phase " +
+                  std::to_string(one.phase) + " of it (" + place(one.mark) + ") and the second in phase " +
+                  std::to_string(two.phase) + " (" + place(two.mark) + "): neither waits for the other there");
   } else if (one.mark && !two.mark) {
     out.push_back("between them only the first comes to the barrier at " + place(one.mark));
   } else if (two.mark && !one.mark) {
@@ -472,7 +506,12 @@ std::string Explainer::why(std::size_t index) const {
     }
   }
   explain_values(race, found);
-  std::string text = mend + (mend.empty() || race.why.empty() ? "" : "; ") + race.why;
+  // Who came to a barrier behind its access lacks another thing than that it has exited.
+  const std::string said = race.exited && !entry.first.mark
+                               ? "no barrier orders them: the thread of the first has exited, and barriers wait for "
+                                 "such threads but order only what those did that come to them"
+                               : race.why;
+  std::string text = mend + (mend.empty() || said.empty() ? "" : "; ") + said;
   for (const std::string& more : found) text += (text.empty() ? "" : "; ") + more;
   return text;
 }

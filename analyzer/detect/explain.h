@@ -70,10 +70,13 @@ class Explainer final : public trace::RecordVisitor {
     Ordering ordering = Ordering::weak; // of an arrival or a wait
   };
   using Object = std::pair<std::uint32_t, std::uint64_t>; // an mbarrier: block and address
+  using Flag =
+      std::pair<std::uint64_t, std::uint64_t>; // 0, or of shared memory one more than the block's bits; address
   struct Fence {
     Mark mark;
     Ordering ordering = Ordering::sc;
     Scope scope = Scope::none;
+    order::Stamp stamp = 0;
   };
   // An access to what one thread tells another by: a strong one, or a plain one that races with strong ones.
   struct FlagUse {
@@ -85,12 +88,18 @@ class Explainer final : public trace::RecordVisitor {
     bool unused = false; // nobody looks at what it returned
     bool waits = false; // it is a wait loop's, or acquires
     bool in_shared = false; // the flag is in shared memory
+    order::Stamp stamp = 0;
   };
   struct FlagWrite {
     FlagUse use;
-    Fence before; // the writer's last fence since the first access
+    Fence before; // the writer's fence since the first access: of those that release the last of the widest scope
     bool barrier_before = false;
     bool handed_on = false; // the first's thread wrote the flag before, as who passes a lock on
+    bool lent = false; // `before` is the first's, and a barrier stands between
+    Fence released =
+        {}; // as a release of the flag by this thread, ahead of it: strong writes behind it are part of that
+    Mark over = {}; // a store: what it overwrites, by which the first's thread released
+    std::optional<FlagUse> lost_to = {}; // a store behind it, or an atomic operation that is none to the two
   };
   struct FlagWrites { // the last by the first's thread, and by others of its block
     std::optional<FlagWrite> own, other;
@@ -106,8 +115,12 @@ class Explainer final : public trace::RecordVisitor {
     bool barrier_after = false;
     Fence behind_barrier = {}; // by the second's thread, behind that barrier
   };
-  using Flag =
-      std::pair<std::uint64_t, std::uint64_t>; // 0, or of shared memory one more than the block's bits; address
+  // A third block that hears from the first's, and tells the second's.
+  struct Relay {
+    Message in; // its barriers and fences since
+    std::map<Flag, FlagWrite> writes;
+    std::optional<Message> out;
+  };
   struct Case {
     const FoundRace* race = nullptr;
     Mark common; // FoundRace::common
@@ -119,6 +132,7 @@ class Explainer final : public trace::RecordVisitor {
     std::uint32_t warp_mask = 0;
     Mark warp_value; // shfl, vote, match, redux between them
     Fence first_fence, second_fence;
+    Fence just_before; // the first's last before its access, behind its barriers
     Mark restricted; // such a fence (order::Restriction) of either thread since the first access
     Mark async_wait;
     std::uint32_t async_pending = 0;
@@ -136,6 +150,7 @@ class Explainer final : public trace::RecordVisitor {
     // Of the first side's block; `fences` since the first access, of other threads since the barrier behind it.
     std::map<order::ThreadKey, Fence> fences, fences_before;
     bool barrier = false; // of the first thread, since the first access
+    std::uint32_t met = 0; // lanes of its warp that bar.warp.sync had it wait for since
     LineReads first_reads, second_reads;
     std::map<Flag, FlagWrites> writes; // since the first access
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> flags_of; // of `writes`, by module and site
@@ -149,9 +164,18 @@ class Explainer final : public trace::RecordVisitor {
     Mark still_waiting;
     // The last wait of the second's block, in between, for what the first's has not written since its access.
     std::optional<std::pair<Flag, Mark>> waited_elsewhere;
+    // What the first's block wrote, and the second's reads behind its access only.
+    std::optional<Message> heard_late;
+    bool second_passed = false; // a barrier, behind its access
+    std::set<Flag> answered; // flags that the second's block writes there
+    std::map<std::uint64_t, Relay> relays; // by the third block's bits
+    std::map<order::ThreadKey, Fence> relay_fences; // of their threads
   };
 
   template <typename Each> void each_case(order::OperationIndex operation, std::uint32_t block, Each&& each);
+  // A barrier, of one warp's lanes or of all.
+  void passed_behind(order::OperationIndex operation, std::uint32_t block, std::optional<std::uint32_t> warp,
+                     std::uint32_t mask);
   void note_plain_flag(const FoundRace& race);
   void note_unused(const trace::Module& module);
   void flag(const trace::AccessView& view, PlaceId place, unsigned lane);
@@ -159,6 +183,21 @@ class Explainer final : public trace::RecordVisitor {
   void flag_before(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_between(Case& entry, const Flag& flag, const FlagUse& use);
   void flag_behind(Case& entry, const Flag& flag, const FlagUse& use);
+  void heard_behind(Case& entry, const Flag& flag, const FlagUse& use);
+  // By a thread of neither block, or what one of the second's writes.
+  void flag_elsewhere(const Flag& flag, const FlagUse& use);
+  void lose(FlagWrites& known, order::ThreadKey reader, const FlagUse& use) const;
+  static bool releases(const FlagWrite& write);
+  static bool is_release(const Fence& fence) { return fence.mark && deadheat::is_release(fence.ordering); }
+  static bool is_acquire(const Fence& fence) { return fence.mark && deadheat::is_acquire(fence.ordering); }
+  static bool is_release(Ordering ordering) { return deadheat::is_release(ordering); }
+  static bool is_acquire(Ordering ordering) { return deadheat::is_acquire(ordering); }
+  void hears(std::size_t index, const FlagWrites& known, const FlagUse& use); // a third block
+  void relay(Case& entry, const Flag& flag, const FlagUse& use); // from there, or by the second's
+  void relay_fence(Case& entry, order::ThreadKey thread, const Fence& fence);
+  static void relay_barrier(Case& entry, std::uint64_t block) {
+    if (const auto at = entry.relays.find(block); at != entry.relays.end()) at->second.in.barrier_after = true;
+  }
   bool is_side(const FoundRace& race, PlaceId place) const;
   static bool in_first_block(const FoundRace& race, const FlagUse& use) {
     return use.thread.block_bits() == race.first.thread.block_bits();
@@ -180,11 +219,42 @@ class Explainer final : public trace::RecordVisitor {
     for (std::optional<Message>& message : entry.messages)
       if (message) message->barrier_after = true;
     if (entry.early_message) entry.early_message->barrier_after = true;
+    for (auto& [block, relay] : entry.relays)
+      if (relay.out) relay.out->barrier_after = true;
   }
   static void barrier_before(Case& entry) { // that the first's thread came to
     entry.writes_before.clear();
     entry.waiting.clear();
     entry.early_message.reset();
+    entry.just_before = {};
+  }
+  // Of those that do what it is there for the widest.
+  static bool serves_more(const Fence& fence, const Fence& than, bool (*does)(Ordering)) {
+    return !than.mark || std::pair(does(fence.ordering), fence.scope) > std::pair(does(than.ordering), than.scope);
+  }
+  static void keep_widest(Fence& known, const Fence& fence) { // the last of them, that release
+    if (!known.mark || !serves_more(known, fence, is_release)) known = fence;
+  }
+  static bool meets(std::uint32_t lanes, order::ThreadKey thread, order::ThreadKey other) { // of the other's warp
+    return thread.block_bits() == other.block_bits() && thread.warp() == other.warp() &&
+           (lanes >> (thread.thread() % 32) & 1);
+  }
+  // The same by bar.warp.sync of those lanes.
+  static void barrier_behind(Case& entry, std::uint32_t lanes) {
+    const auto after = [&](std::optional<Message>& message) {
+      if (message) message->barrier_after |= meets(lanes, message->read.thread, entry.race->second.thread);
+    };
+    for (std::optional<Message>& message : entry.messages) after(message);
+    after(entry.early_message);
+    for (auto& [block, relay] : entry.relays) after(relay.out);
+  }
+  static void passes_barrier(Case& entry, std::uint32_t lanes) {
+    const order::ThreadKey first = entry.race->first.thread;
+    std::erase_if(entry.fences, [&](const auto& fence) {
+      return fence.first != first && !meets(entry.met, fence.first, first) && meets(lanes, fence.first, first);
+    });
+    entry.met |= lanes;
+    entry.waiting.clear();
   }
   static void passes_barrier(Case& entry) { // the first's thread, behind its access
     const order::ThreadKey first = entry.race->first.thread;
@@ -195,6 +265,8 @@ class Explainer final : public trace::RecordVisitor {
   struct Lack {
     std::string words;
     bool of_write = true; // else of the read
+    std::string beside = {}; // more about it, which tells no faults apart
+    bool between = false; // what comes between the two
   };
   struct Shortfall {
     const Message* message = nullptr;
@@ -207,7 +279,16 @@ class Explainer final : public trace::RecordVisitor {
   // A message that lacks nothing but that the first's access comes before it.
   static bool only_early(const FoundRace& race, const Message& message);
   // What keeps a message from ordering the two; nothing, where none is known.
-  std::vector<Lack> shortcomings(const FoundRace& race, const Message& message) const;
+  std::vector<Lack> shortcomings(const Case& entry, const Message& message) const;
+  // From whom, to whom; of several in a row the words say which is meant.
+  struct Hop {
+    order::ThreadKey from, to;
+    std::string the_write = "the write", the_read = "the read";
+  };
+  std::vector<Lack> lacks_release(const Case& entry, const Message& message, const Hop& hop) const;
+  std::vector<Lack> lacks_acquire(const Case& entry, const Message& message, const Hop& hop) const;
+  std::string lost(const Message& message, const Hop& hop) const; // on the way
+  std::string relayed(const Case& entry) const; // by a third block, and what is wrong there
   std::string lines_of(PlaceId place) const;
   const Place* plain_flag(const FoundRace& race) const; // the plain one of the two; null: they are none, and a flag
   void barrier(Case& entry, order::ThreadKey thread, const Arrival& arrival);
@@ -217,12 +298,13 @@ class Explainer final : public trace::RecordVisitor {
   void proxy_fence(const trace::Fence& record);
   std::string place(const Mark& mark) const; // "a.cu:12"
   static const char* name(Scope scope);
-  // Between blocks a pattern needs more than .cta, between devices more than .gpu (PTX ISA, "Scope"); what a cluster
-  // allows depends on the launch.
-  enum class Apart : std::uint8_t { no, blocks, devices };
+  // Between blocks a pattern needs more than .cta, between clusters more than .cluster, between devices more than .gpu
+  // (PTX ISA, "Scope"). A block of a launch without clusters is one by itself.
+  enum class Apart : std::uint8_t { no, blocks, clusters, devices };
   Apart apart(order::ThreadKey a, order::ThreadKey b) const;
   static bool narrow(Scope scope, Apart apart) {
-    return (apart != Apart::no && scope == Scope::cta) || (apart == Apart::devices && scope == Scope::gpu);
+    return (apart != Apart::no && scope == Scope::cta) || (apart >= Apart::clusters && scope == Scope::cluster) ||
+           (apart == Apart::devices && scope == Scope::gpu);
   }
   // " has … scope, and …": what is wrong with it.
   static std::string too_narrow(Scope scope, Apart apart);
@@ -244,6 +326,7 @@ class Explainer final : public trace::RecordVisitor {
   std::vector<Case> cases_;
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> by_block_; // ThreadKey::block_bits → cases
   std::unordered_multimap<order::Stamp, std::size_t> by_common_;
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> told_; // by address of a flag in Case::writes → cases
   const ModuleText text_;
   std::set<PlaceId> unused_; // atomics of the races' modules that nobody looks at the outcome of
   std::set<SideId> plain_flags_; // sides of plain accesses that race with strong ones

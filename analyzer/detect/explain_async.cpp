@@ -203,7 +203,7 @@ void Explainer::explain_asynchronous(const Case& entry, std::vector<std::string>
   if (entry.cluster_arrive && entry.cluster_wait && entry.cluster_relaxed) {
     out.push_back("the arrival at the cluster barrier (" + place(entry.cluster_arrive) +
                   ") is .relaxed: without a fence of cluster scope before it, it releases nothing");
-  } else if (entry.cluster_arrive && !entry.cluster_wait) {
+  } else if (entry.cluster_arrive && !entry.cluster_wait && !shortfall(entry).message) { // else that was to order them
     out.push_back("the first arrives at the cluster barrier (" + place(entry.cluster_arrive) +
                   "), but the second does not wait there before its access");
   } else if (!entry.cluster_arrive && entry.cluster_wait && entry.cluster_arrive_before) {

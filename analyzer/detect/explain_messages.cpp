@@ -1,5 +1,6 @@
 // Why two accesses are unordered although a flag was written and read: which message between them falls short, and how.
 #include <algorithm>
+#include <utility>
 
 #include "analyzer/detect/explain.h"
 #include "deadheat/lanes.h"
@@ -13,8 +14,12 @@ using order::ThreadKey;
 constexpr std::size_t most_flags = 64; // remembered a race, of each kind and, behind the first access, each site
 constexpr std::size_t most_flags_behind = 512; // of all sites
 
-constexpr const char* plain_write = "the write is a plain one, which releases nothing";
-constexpr const char* plain_read = "the read is a plain one, which acquires nothing";
+constexpr const char* plain_write = " is a plain one, which releases nothing";
+constexpr const char* plain_read = " is a plain one, which acquires nothing";
+
+std::string it(const std::string& named) { // where what was named before is meant
+  return named == "the write" || named == "the read" ? "it" : named;
+}
 
 } // namespace
 
@@ -61,8 +66,6 @@ bool Explainer::is_side(const FoundRace& race, PlaceId place) const {
 void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane) {
   const Site& site = *detector_.sides().place(place).site;
   const ThreadKey thread = key_of(detector_.operation_of(view.warp.launch), view.warp, lane);
-  const auto cases = by_block_.find(thread.block_bits());
-  if (cases == by_block_.end()) return;
   const Flag flag{view.space == Space::shared ? thread.block_bits() + 1 : 0, view.address[lane]};
   FlagUse use{{view.module, view.site}, thread, site.ordering, site.scope};
   use.reads = site.access != AccessKind::write;
@@ -72,6 +75,10 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
                detector_.sides().place(place).float_add;
   use.in_shared = view.space == Space::shared;
   use.waits = may_poll(site) || is_acquire(site.ordering);
+  use.stamp = now_;
+  if (!flag.first) flag_elsewhere(flag, use);
+  const auto cases = by_block_.find(thread.block_bits());
+  if (cases == by_block_.end()) return;
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];
     const FoundRace& race = *entry.race;
@@ -109,7 +116,7 @@ void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
 
 void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
-  if (!entry.barrier) note_waiting(entry, flag, use);
+  if (!entry.barrier && !entry.met) note_waiting(entry, flag, use);
   auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
     // The later one, but for one that says less than the former: nobody looked, or it was no strong read, or write, or
     // fetched data only.
@@ -117,7 +124,8 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
       return !is_strong(now.ordering) && is_strong(former.ordering);
     };
     const bool less = message && ((use.unused && !message->read.unused) || plainer(use, message->read) ||
-                                  plainer(write.use, message->write.use) || (looks(message->read) && !looks(use)));
+                                  plainer(write.use, message->write.use) || (looks(message->read) && !looks(use)) ||
+                                  (write.lost_to && !message->write.lost_to));
     if (write.use.thread != use.thread && !less) message = Message{write, use, {}, false};
   };
   if (use.reads && use.thread != race.first.thread && in_second_block(race, use) && may_tell(race, use)) {
@@ -131,24 +139,67 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
       entry.waited_elsewhere = std::pair(flag, use.mark);
     }
   }
+  if (!entry.relays.empty()) relay(entry, flag, use);
   if (use.writes && in_first_block(race, use)) {
     if (entry.waited_elsewhere && entry.waited_elsewhere->first == flag) entry.waited_elsewhere.reset();
     if (!entry.writes.count(flag)) { // an array that is stored by strong accesses does not keep the flag behind it out
       std::size_t& of_site = entry.flags_of[{use.mark.module, use.mark.site}];
       if (of_site >= most_flags || entry.writes.size() >= most_flags_behind) return;
       ++of_site;
+      if (!flag.first) told_[flag.second].push_back(std::size_t(&entry - cases_.data()));
     }
     // Of another thread, behind a barrier, the first's own fence counts in place of one of its own.
-    auto fence = entry.fences.find(use.thread);
-    if (fence == entry.fences.end() && entry.barrier) fence = entry.fences.find(race.first.thread);
-    FlagWrites& known = entry.writes[flag];
     const bool own = use.thread == race.first.thread;
+    auto fence = entry.fences.find(use.thread);
+    const bool behind = entry.barrier || meets(entry.met, use.thread, race.first.thread);
+    const bool lent = fence == entry.fences.end() && behind && !own;
+    if (lent) fence = entry.fences.find(race.first.thread);
+    FlagWrites& known = entry.writes[flag];
+    const bool ever_own = known.ever_own || own;
+    FlagWrite write{use, fence == entry.fences.end() ? Fence{} : fence->second, behind, ever_own && !own, lent};
+    const std::optional<FlagWrite>& former = own ? known.own : known.other;
+    if (former && former->use.thread == use.thread) {
+      write.released = former->released;
+      if (is_release(former->use.ordering))
+        keep_widest(write.released, {former->use.mark, former->use.ordering, former->use.scope, former->use.stamp});
+    }
+    if (!own && !use.reads && known.own && releases(*known.own)) write.over = known.own->use.mark;
+    lose(known, race.second.thread, use);
     // A chain of read-modify-writes carries what it began with (PTX ISA, "Release patterns").
     if (!use.reads) known.own = known.other = {};
-    known.ever_own |= own;
-    const FlagWrite write{use, fence == entry.fences.end() ? Fence{} : fence->second, entry.barrier,
-                          known.ever_own && !own};
-    (own ? known.own : known.other) = write;
+    known.ever_own = ever_own;
+    (own ? known.own : known.other) = std::move(write);
+  }
+}
+
+bool Explainer::releases(const FlagWrite& write) {
+  return is_strong(write.use.ordering) &&
+         (is_release(write.use.ordering) || write.released.mark || is_release(write.before));
+}
+
+// "Observation order relates a write W to a read R through an optional sequence of atomic read-modify-write operations"
+// that are morally strong (PTX ISA, "Observation order"); what the same thread stores behind its release is a part of
+// that pattern.
+void Explainer::lose(FlagWrites& known, ThreadKey reader, const FlagUse& use) const {
+  for (std::optional<FlagWrite>* const write : {&known.own, &known.other}) {
+    if (!*write || (*write)->lost_to || (*write)->use.thread == use.thread) continue;
+    if (!use.reads || narrow(use.scope, apart(use.thread, (*write)->use.thread)) ||
+        narrow(use.scope, apart(use.thread, reader)))
+      (*write)->lost_to = use;
+  }
+}
+
+// Threads of other blocks than the first's that write a flag of its, or look at it.
+void Explainer::flag_elsewhere(const Flag& flag, const FlagUse& use) {
+  const auto cases = told_.find(flag.second);
+  if (cases == told_.end()) return;
+  std::erase_if(cases->second, [&](std::size_t index) { return now_ > cases_[index].race->second.stamp; });
+  for (const std::size_t index : cases->second) {
+    Case& entry = cases_[index];
+    if (in_first_block(*entry.race, use)) continue;
+    FlagWrites& known = entry.writes[flag];
+    if (use.reads && !in_second_block(*entry.race, use)) hears(index, known, use);
+    if (use.writes) lose(known, entry.race->second.thread, use);
   }
 }
 
@@ -159,6 +210,7 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
   if (const auto waits = entry.waiting.find(use.thread);
       waits != entry.waiting.end() && waits->second == std::pair(flag, use.mark))
     entry.still_waiting = use.mark;
+  heard_behind(entry, flag, use);
   if (entry.late_message || race.first.thread.block_bits() == race.second.thread.block_bits()) return;
   if (detector_.sides().place(race.first.place).kind != AccessKind::read) return;
   if (use.reads && in_first_block(race, use) && may_tell(race, use)) {
@@ -170,13 +222,41 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
     entry.writes_behind[flag] = {use, {}};
 }
 
+// A flag that the second's block looks at too late: its thread itself, or one that it does not wait for.
+void Explainer::heard_behind(Case& entry, const Flag& flag, const FlagUse& use) {
+  const FoundRace& race = *entry.race;
+  if (entry.heard_late || race.first.thread.operation() != race.second.thread.operation() ||
+      race.first.thread.block_bits() == race.second.thread.block_bits())
+    return;
+  if (use.writes && in_first_block(race, use)) {
+    if (!entry.writes.count(flag) && entry.writes.size() >= most_flags_behind) return;
+    FlagWrites& known = entry.writes[flag];
+    std::optional<FlagWrite>& write = use.thread == race.first.thread ? known.own : known.other;
+    if (!write) write = FlagWrite{use, {}};
+  }
+  if (!in_second_block(race, use)) return;
+  // Where each tells the other, as blocks do at their barriers, an access ahead of that may be in its right place.
+  const bool answers = entry.answered.count(flag);
+  if (use.writes && entry.answered.size() < most_flags) entry.answered.insert(flag);
+  if (!use.reads || !use.waits || (use.thread == race.second.thread ? answers : entry.second_passed)) return;
+  const FlagWrite* write = nullptr;
+  if (const auto known = entry.writes.find(flag); known != entry.writes.end()) {
+    for (const auto& of : {&known->second.own, &known->second.other})
+      if (!write && *of && (*of)->use.thread != use.thread) write = &**of;
+  } else if (const auto early = entry.writes_before.find(flag); early != entry.writes_before.end()) {
+    write = &early->second;
+  }
+  if (write) entry.heard_late = Message{*write, use, {}, false};
+}
+
 // Nobody releases and nobody acquires, and neither thread has to do with it, or the read is an atomic operation whose
 // result nobody looks at: threads of the two blocks happened to write and read one location, or both add to it. Shared
 // memory is handed on by barriers, or by flags beside it.
 bool Explainer::by_chance(const FoundRace& race, const Message& message) const {
   const FlagWrite& write = message.write;
   const FlagUse& read = message.read;
-  if (write.before.mark || is_release(write.use.ordering) || message.after.mark || is_acquire(read.ordering))
+  if (write.before.mark || is_release(write.use.ordering) || write.released.mark || message.after.mark ||
+      is_acquire(read.ordering))
     return false;
   if (read.unused && read.writes) return true;
   if (race.level == RaceLevel::shared && !read.in_shared) return true;
@@ -192,43 +272,125 @@ bool Explainer::only_early(const FoundRace& race, const Message& message) {
   return released && acquired && (read.thread == race.second.thread || message.barrier_after);
 }
 
-std::vector<Explainer::Lack> Explainer::shortcomings(const FoundRace& race, const Message& message) const {
-  const Apart between = apart(race.first.thread, race.second.thread);
+// A release is the flag's write itself, one of the flag by its thread before it, or a fence of its thread. A fence of
+// another thread, ahead of a barrier, is one with a fence of the other side alone (Fence-SC order).
+std::vector<Explainer::Lack> Explainer::lacks_release(const Case& entry, const Message& message, const Hop& hop) const {
+  const FlagWrite& write = message.write;
+  const Apart between = apart(hop.from, hop.to);
+  const Fence &before = write.before, &behind = message.after.mark ? message.after : message.behind_barrier;
+  const bool fenced = is_release(before), released = bool(write.released.mark);
+  const bool in_fence_order = before.ordering == Ordering::sc &&
+                              (behind.mark ? behind.ordering == Ordering::sc : !is_acquire(message.read.ordering));
+  std::vector<Lack> lacks;
+  const auto lack = [&](std::string words, std::string beside = {}) {
+    lacks.push_back({std::move(words), true, std::move(beside)});
+  };
+  if (!is_strong(write.use.ordering)) {
+    lack(hop.the_write + plain_write);
+  } else if (is_release(write.use.ordering) || (released && !narrow(write.released.scope, between))) {
+    // Its scope is told below.
+  } else if (fenced && narrow(before.scope, between)) {
+    lack("the fence at " + place(before.mark) + " before " + it(hop.the_write) + too_narrow(before.scope, between));
+  } else if (fenced && write.lent && !in_fence_order) {
+    lack(hop.the_write + " releases nothing: the fence at " + place(before.mark) +
+         " is another thread's, and it needs one of its own (__threadfence), behind the barrier");
+  } else if (fenced) {
+  } else if (released) {
+    lack("the release at " + place(write.released.mark) + ", of which " + hop.the_write + " is a part," +
+         too_narrow(write.released.scope, between));
+  } else if (before.mark) {
+    lack(hop.the_write + " releases nothing: the fence at " + place(before.mark) + " before it only acquires");
+  } else {
+    std::string words = hop.the_write + " releases nothing: no fence (__threadfence) of its thread stands between ";
+    words += hop.from == entry.race->first.thread ? "the first access and it" : "what it heard and it";
+    std::string beside;
+    const auto late = entry.fences.find(write.use.thread);
+    if (late != entry.fences.end() && late->second.stamp > write.use.stamp)
+      beside = ", the one at " + place(late->second.mark) + " comes behind it";
+    else if (entry.just_before.mark && write.use.thread == entry.race->first.thread)
+      beside = ", the one at " + place(entry.just_before.mark) + " comes before both";
+    lack(std::move(words), std::move(beside));
+  }
+  if (narrow(write.use.scope, between)) lack(hop.the_write + too_narrow(write.use.scope, between));
+  return lacks;
+}
+
+std::vector<Explainer::Lack> Explainer::lacks_acquire(const Case& entry, const Message& message, const Hop& hop) const {
+  const FlagUse& read = message.read;
+  const Apart between = apart(hop.from, hop.to);
+  const Fence &after = message.after, &behind = message.behind_barrier, &before = message.write.before;
+  // Fences of each thread, before a barrier here and behind one there, are enough: who has one there lacks none.
+  const bool unreleased = !before.mark && !is_release(message.write.use.ordering) && !message.write.released.mark;
+  const bool in_fence_order = unreleased || (before.ordering == Ordering::sc && before.mark);
+  std::vector<Lack> lacks;
+  const auto lack = [&](std::string words, std::string beside = {}) {
+    lacks.push_back({std::move(words), false, std::move(beside)});
+  };
+  if (read.unused) lack("nobody looks at what " + hop.the_read + " returned: it may have been the value from before");
+  if (!is_strong(read.ordering)) {
+    lack(hop.the_read + plain_read);
+  } else if (is_acquire(read.ordering)) {
+    // Its scope is told below.
+  } else if (is_acquire(after)) {
+    if (narrow(after.scope, between))
+      lack("the fence at " + place(after.mark) + " after " + it(hop.the_read) + too_narrow(after.scope, between));
+  } else if (behind.mark && narrow(behind.scope, between)) {
+    lack("the fence at " + place(behind.mark) + " behind the barrier after " + it(hop.the_read) +
+         too_narrow(behind.scope, between));
+  } else if (behind.mark && in_fence_order && behind.ordering == Ordering::sc) {
+  } else if (behind.mark) {
+    lack(hop.the_read + " acquires nothing: the fence at " + place(behind.mark) +
+         " is another thread's, and it needs one of its own (__threadfence), before the barrier");
+  } else if (after.mark) {
+    lack(hop.the_read + " acquires nothing: the fence at " + place(after.mark) + " after it only releases");
+  } else {
+    std::string words = hop.the_read + " acquires nothing: no fence (__threadfence) of its thread follows it before ";
+    words += hop.to == entry.race->second.thread ? "the second" : "it is handed on";
+    std::string beside;
+    const Fence& early = entry.second_fence;
+    if (early.mark && early.stamp < read.stamp && read.thread == entry.race->second.thread)
+      beside = ", the one at " + place(early.mark) + " comes before it";
+    lack(std::move(words), std::move(beside));
+  }
+  if (narrow(read.scope, between)) lack(hop.the_read + too_narrow(read.scope, between));
+  return lacks;
+}
+
+// What stands at the flag when it is read is another write, which does not carry this one's release on.
+std::string Explainer::lost(const Message& message, const Hop& hop) const {
+  const FlagWrite& write = message.write;
+  if (write.over)
+    return hop.the_write + " is a store over what another thread released at " + place(write.over) +
+           ": only atomic read-modify-writes carry that on, and who stores has to have acquired it and to release in "
+           "turn";
+  if (!write.lost_to) return "";
+  const FlagUse& use = *write.lost_to;
+  if (use.thread == message.read.thread) return ""; // the look itself
+  const std::string by = " at " + place(use.mark) + ", by another thread,";
+  if (use.reads && narrow(write.use.scope, apart(hop.from, hop.to))) return ""; // told already
+  if (use.reads)
+    return "the atomic operation" + by + " comes in between with " + name(use.scope) +
+           " scope only: what was released ahead of it does not pass through it";
+  return "the store" + by +
+         " overwrites that before it is read: only atomic read-modify-writes carry on what was released, and who "
+         "stores has to have acquired it and to release in turn";
+}
+
+std::vector<Explainer::Lack> Explainer::shortcomings(const Case& entry, const Message& message) const {
+  const FoundRace& race = *entry.race;
+  const Hop hop{race.first.thread, race.second.thread};
   const FlagWrite& write = message.write;
   std::vector<Lack> wrong;
-  const auto of_write = [&](std::string words) { wrong.push_back({std::move(words), true}); };
-  const auto of_read = [&](std::string words) { wrong.push_back({std::move(words), false}); };
   if (write.use.thread != race.first.thread && !write.barrier_before && !write.handed_on) {
-    of_write("another thread than that of the first access writes it, and no barrier of its block comes before");
+    wrong.push_back(
+        {"another thread than that of the first access writes it, and no barrier of its block comes before"});
   }
-  const bool releases = is_release(write.use.ordering), fenced = bool(write.before.mark);
-  if (!is_strong(write.use.ordering)) {
-    of_write(plain_write);
-  } else if (!releases && !fenced) {
-    of_write("the write releases nothing: no fence (__threadfence) stands between the access and it");
-  } else if (fenced && !releases && narrow(write.before.scope, between)) {
-    of_write("the fence at " + place(write.before.mark) + " before it" + too_narrow(write.before.scope, between));
-  }
-  if (narrow(write.use.scope, between)) {
-    of_write("the write" + too_narrow(write.use.scope, between));
-  }
-  const FlagUse& read = message.read;
-  if (read.unused) of_read("nobody looks at what the read returned: it may have been the value from before");
-  // Fences of each thread, before a barrier here and behind one there, are enough: who has one there lacks none.
-  const bool acquires = is_acquire(read.ordering),
-             fence_after = message.after.mark || (!wrong.empty() && message.behind_barrier.mark);
-  if (!is_strong(read.ordering)) {
-    of_read(plain_read);
-  } else if (!acquires && !fence_after) {
-    of_read("the read acquires nothing: no fence (__threadfence) follows it before the second");
-  } else if (message.after.mark && !acquires && narrow(message.after.scope, between)) {
-    of_read("the fence at " + place(message.after.mark) + " after it" + too_narrow(message.after.scope, between));
-  }
-  if (narrow(read.scope, between)) {
-    of_read("the read" + too_narrow(read.scope, between));
-  }
-  if (read.thread != race.second.thread && !message.barrier_after) {
-    of_read("another thread than that of the second access reads it, and no barrier of its block follows");
+  for (Lack& lack : lacks_release(entry, message, hop)) wrong.push_back(std::move(lack));
+  if (std::string lack = lost(message, hop); !lack.empty()) wrong.push_back({std::move(lack), true, {}, true});
+  for (Lack& lack : lacks_acquire(entry, message, hop)) wrong.push_back(std::move(lack));
+  if (message.read.thread != race.second.thread && !message.barrier_after) {
+    wrong.push_back(
+        {"another thread than that of the second access reads it, and no barrier of its block follows", false});
   }
   return wrong;
 }
@@ -252,8 +414,8 @@ Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
     // By a counter of all, where the second waits for another block: that one tells it. Lanes that pass values on
     // through volatile memory, without waiting for any, have no flags among them.
     if ((one_block || by_another_block(entry)) && !deliberate(*entry.messages[n])) continue;
-    std::vector<Lack> lacks = shortcomings(*entry.race, *entry.messages[n]);
-    // Nothing: it came too late, or from a write that another overwrote.
+    std::vector<Lack> lacks = shortcomings(entry, *entry.messages[n]);
+    // Nothing: it came too late.
     if (lacks.empty()) continue;
     const auto lacking = [](const Message& message, std::size_t number) {
       return std::pair(number, !looks(message.read));
@@ -267,7 +429,7 @@ Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
 
 // Threads that draw numbers from one counter mean no message by it, unless something says so.
 bool Explainer::deliberate(const Message& message) {
-  return message.write.before.mark || is_release(message.write.use.ordering) ||
+  return message.write.before.mark || is_release(message.write.use.ordering) || message.write.released.mark ||
          !is_strong(message.write.use.ordering) || message.after.mark || message.read.waits;
 }
 
@@ -281,9 +443,10 @@ std::string Explainer::lines_of(PlaceId place) const {
 
 // By the end that falls short: whoever else it tells something, or hears from, puts nothing right.
 std::string Explainer::broken_message(std::size_t index) const {
-  const Shortfall found = shortfall(cases_[index]);
+  Shortfall found = shortfall(cases_[index]);
   if (!found.message || !deliberate(*found.message)) return "";
   std::string name;
+  if (found.lacks.size() > 1) std::erase_if(found.lacks, [](const Lack& lack) { return lack.between; });
   for (const bool write : {true, false}) {
     const Mark& mark = write ? found.message->write.use.mark : found.message->read.mark;
     const auto lacks = [&](const Lack& lack) { return lack.of_write == write; };
@@ -299,7 +462,10 @@ std::string Explainer::plain_message(std::size_t index) const {
   const Place* plain = plain_flag(race);
   if (!plain || apart(race.first.thread, race.second.thread) == Apart::no) return "";
   const PlaceId place = plain == &detector_.sides().place(race.first.place) ? race.first.place : race.second.place;
-  return lines_of(place) + ";" + (plain->kind == AccessKind::read ? plain_read : plain_write) + ";";
+  return lines_of(place) + ";" +
+         (plain->kind == AccessKind::read ? std::string("the read") + plain_read
+                                          : std::string("the write") + plain_write) +
+         ";";
 }
 
 // A flag was written after the first access and read before the second: what keeps it from ordering them.
@@ -313,16 +479,20 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
   };
   if (Shortfall found = shortfall(entry); found.message) {
     found.lacks.front().words = flag_at("first", *found.message, "second") + ", but " + found.lacks.front().words;
-    for (Lack& lack : found.lacks) out.push_back(std::move(lack.words));
+    for (Lack& lack : found.lacks) out.push_back(std::move(lack.words) + lack.beside);
     return;
   }
   const Place &a = detector_.sides().place(race.first.place), &b = detector_.sides().place(race.second.place);
   const bool one_launch = race.first.thread.operation() == race.second.thread.operation();
   if (blocks_differ && one_launch && by_another_block(entry)) {
+    const std::string handed_on = relayed(entry);
     out.push_back(
-        "the block of the second waits at " + place(entry.waited_elsewhere->second) +
-        " for what the block of the first does not write in between: if a third block is to hand on there what "
-        "that one tells it, a release, an acquire or a barrier is missing on the way, or a scope is too narrow");
+        !handed_on.empty()
+            ? handed_on
+            : "the block of the second waits at " + place(entry.waited_elsewhere->second) +
+                  " for what the block of the first does not write in between: if a third block is to hand on there "
+                  "what that one tells it, a release, an acquire or a barrier is missing on the way, or a scope is too "
+                  "narrow");
     return;
   }
   if (!blocks_differ || has_message(entry)) return;
@@ -339,6 +509,21 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
     out.push_back(flag_at("first", *entry.early_message, "second") +
                   ", but another thread than that of the first access writes it, and before that access: no barrier of "
                   "its block makes it wait");
+  } else if (entry.heard_late && !entry.late_message) {
+    const Message& late = *entry.heard_late;
+    const FlagWrite& write = late.write;
+    std::string words = flag_at("first", late, "second") + ", but ";
+    if (write.use.stamp < race.first.stamp) {
+      words +=
+          "another thread than that of the first access writes it, and before that access: no barrier of its block "
+          "makes it wait; ";
+    } else if (write.use.thread != race.first.thread && !write.barrier_before && write.use.stamp < race.second.stamp) {
+      words += "another thread than that of the first access writes it, and no barrier of its block comes before; ";
+    }
+    out.push_back(words + (late.read.thread == race.second.thread
+                               ? "the second access comes before that read"
+                               : "another thread than that of the second access reads it, and the second access does "
+                                 "not wait for that: no barrier of its block stands between"));
   } else if (const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
              fence.mark && one_launch) {
     out.push_back("the fence at " + place(fence.mark) +

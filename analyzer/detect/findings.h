@@ -65,6 +65,7 @@ struct FoundRace {
   std::uint32_t bytes = 0;
   std::uint32_t allocation = 0;
   std::string why;
+  bool exited = false; // the first's thread, before a barrier of its block that the second may have come to
   std::uint64_t occurrences = 0;
   // Of pairs of writes: have there been any, any of the same bytes with different values, any that cannot be compared?
   bool any_write_pair = false, different_values = false, unknown_values = false;

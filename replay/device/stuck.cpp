@@ -106,8 +106,8 @@ std::string Machine::stuck(const Launch& launch) const {
             example + ")";
     first = false;
   }
-  if (launch.next_block < launch.blocks)
-    text += (first ? " " : ", ") + std::to_string(launch.blocks - launch.next_block) + " blocks not resident";
+  if (const auto waiting = launch.blocks - launch.next_block; launch.next_block < launch.blocks)
+    text += (first ? " " : ", ") + std::to_string(waiting) + (waiting == 1 ? " block" : " blocks") + " not resident";
   if (const std::string barrier = missing(launch); !barrier.empty()) text += "; " + barrier;
   return text;
 }

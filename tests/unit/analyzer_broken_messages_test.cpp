@@ -130,6 +130,93 @@ TEST_F(BrokenMessages, WhoPolledBeforeTheFirstRaisedTheFlagWaitsForNobodyElse) {
   expect_one_that_says("writes at a.cu:12 what the block of the second reads at a.cu:18", "third");
 }
 
+// What the report says of the data (lines 10 and 20) of block 0, which tells at line 12 by one flag.
+struct Told {
+  LittleTrace trace;
+  std::uint32_t launch = trace.launch(2, {3, 1, 1}, {32, 1, 1});
+  static constexpr std::uint64_t data = memory, flag = data + 0x2000, other_flag = flag + 64;
+
+  Told& by(std::uint32_t block, std::uint32_t line, AccessKind kind, std::uint64_t address,
+           Ordering ordering = Ordering::weak, Scope scope = Scope::gpu, std::uint32_t thread = 0) {
+    trace.access(launch, block, thread,
+                 trace.site(line, {.access = kind,
+                                   .ordering = ordering,
+                                   .scope = ordering == Ordering::weak ? Scope::none : scope,
+                                   .in_loop = kind == AccessKind::read}),
+                 address, 1);
+    return *this;
+  }
+  Told& read(std::uint32_t block, std::uint32_t line, std::uint64_t address, Ordering ordering = Ordering::weak) {
+    return by(block, line, AccessKind::read, address, ordering);
+  }
+  Told& write(std::uint32_t block, std::uint32_t line, std::uint64_t address, Ordering ordering = Ordering::weak,
+              Scope scope = Scope::gpu, std::uint32_t thread = 0) {
+    return by(block, line, AccessKind::write, address, ordering, scope, thread);
+  }
+  std::string why() { // empty: they are ordered
+    trace.end_launch(launch);
+    for (const Race& race : trace.analyze().races)
+      if (race.first.source.at(0).line + race.second.source.at(0).line == 30) return race.why;
+    return "";
+  }
+};
+
+void expect_says(const std::string& why, const std::string& text, const std::string& and_not) {
+  EXPECT_NE(why.find(text), std::string::npos) << why;
+  EXPECT_EQ(why.find(and_not), std::string::npos) << why;
+}
+
+// Block 2 hears it at line 13, and tells at line 14 what block 1 hears at line 19.
+std::string handed_on(Ordering told, Ordering heard, Ordering handed, Ordering taken, Scope scope = Scope::gpu,
+                      std::uint32_t by = 0) {
+  Told all;
+  all.write(0, 10, Told::data).write(0, 12, Told::flag, told).read(2, 13, Told::flag, heard);
+  all.write(2, 14, Told::other_flag, handed, scope, by).read(1, 19, Told::other_flag, taken);
+  return all.read(1, 20, Told::data).why();
+}
+
+TEST(HandedOn, SaysWhichOfTheTwoMessagesLacksWhat) {
+  using enum Ordering;
+  const std::string both =
+      "a third block reads at a.cu:13 what the block of the first writes at a.cu:12, and writes at "
+      "a.cu:14 what the block of the second reads at a.cu:19, but the ";
+  EXPECT_EQ(handed_on(release, acquire, release, acquire), "");
+  expect_says(handed_on(relaxed, acquire, release, acquire), both + "write at a.cu:12 releases nothing", "acquires");
+  expect_says(handed_on(release, relaxed, release, acquire), both + "read at a.cu:13 acquires nothing", "releases");
+  expect_says(handed_on(release, acquire, relaxed, acquire), both + "write at a.cu:14 releases nothing", "acquires");
+  expect_says(handed_on(release, acquire, release, relaxed), both + "read at a.cu:19 acquires nothing", "releases");
+  expect_says(handed_on(release, relaxed, relaxed, acquire), "; the write at a.cu:14 releases nothing", "a.cu:12 rel");
+  expect_says(handed_on(release, acquire, release, acquire, Scope::cta),
+              both + "write at a.cu:14 has block (.cta) scope", "s nothing:");
+  expect_says(handed_on(release, acquire, release, acquire, Scope::gpu, 1),
+              "but another thread of the third block makes the write at a.cu:14 than the read at a.cu:13",
+              "s nothing:");
+}
+
+// Between the release at line 12 and the read at line 19 somebody else writes the flag at line 13.
+std::string written_between(AccessKind kind, Ordering ordering, Scope scope) {
+  Told all;
+  all.write(0, 10, Told::data).write(0, 12, Told::flag, Ordering::release);
+  all.by(2, 13, kind, Told::flag, ordering, scope).read(1, 19, Told::flag, Ordering::acquire);
+  return all.read(1, 20, Told::data).why();
+}
+
+TEST(BrokenChains, AreNamed) {
+  using enum Ordering;
+  const std::string store = "but the store at a.cu:13, by another thread, overwrites that before it is read";
+  for (const Ordering ordering : {relaxed, volatile_, release})
+    expect_says(written_between(AccessKind::write, ordering, Scope::gpu), store, "s nothing:");
+  EXPECT_EQ(written_between(AccessKind::atomic, relaxed, Scope::gpu), "");
+  expect_says(written_between(AccessKind::atomic, relaxed, Scope::cta),
+              "but the atomic operation at a.cu:13, by another thread, comes in between with block (.cta) scope only",
+              "overwrites");
+  // What the thread itself stores behind its release is a part of that.
+  Told own;
+  own.write(0, 10, Told::data).write(0, 12, Told::flag, release, Scope::cta).write(0, 13, Told::flag, relaxed);
+  expect_says(own.read(1, 19, Told::flag, acquire).read(1, 20, Told::data).why(),
+              "but the release at a.cu:12, of which the write is a part, has block (.cta) scope", "s nothing:");
+}
+
 // An mbarrier that another warp uses before it need have been made.
 TEST(MadeMbarriers, OrderNothingWithTheirOwnInitialization) {
   LittleTrace trace;

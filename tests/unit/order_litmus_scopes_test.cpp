@@ -300,7 +300,8 @@ TEST(LitmusDevices, AtomicsOfOneDeviceAreNoneToTheOther) {
   Litmus().launch(2).atomic(here, x, relaxed, gpu).launch(3, 0, 1).atomic(there, x, relaxed, sys).races({{1, 2}});
   Litmus().launch(2).launch(3).atomic(here, x, relaxed, gpu).atomic(there, x, relaxed, gpu).none();
   const std::string why = Litmus().two_devices().atomic(here, x, relaxed, sys).atomic(there, x, relaxed, gpu).why();
-  EXPECT_EQ(why.rfind("both are strong, but one has device scope (.gpu) and the other is on another device", 0), 0u)
+  EXPECT_EQ(why.rfind("both are strong, but the second has device scope (.gpu), and they are on different devices", 0),
+            0u)
       << why;
 }
 

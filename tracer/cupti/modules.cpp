@@ -82,7 +82,8 @@ std::unique_ptr<Code> Modules::prepare(std::string text, const std::string& orig
     if (!kernel.left_out) continue;
     const std::string line = "kernel " + ptx::brief_name(kernel.name) + ": the accesses of " +
                              std::to_string(kernel.left_out) +
-                             " instructions are not recorded (wgmma and tcgen05, tensor maps, forms of textures, "
+                             (kernel.left_out == 1 ? " instruction is" : " instructions are") +
+                             " not recorded (wgmma and tcgen05, tensor maps, forms of textures, "
                              "asynchronous stores, calls by address)";
     say_once(line);
     session_.incident("left-out", line);

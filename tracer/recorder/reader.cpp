@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <xxhash.h>
@@ -17,7 +18,9 @@ namespace {
 constexpr std::size_t scan_bytes = 1 << 16;
 constexpr std::size_t most_losses_said = 8; // one line each; one more for the rest
 
-std::string count_of(std::uint64_t n, const char* what) { return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s"); }
+std::string count_of(std::uint64_t n, std::string_view what) {
+  return std::to_string(n) + ' ' + std::string(what) + (n == 1 ? "" : what.ends_with('s') ? "es" : "s");
+}
 
 Error version_error(unsigned version, const std::string& path) {
   return Error{"trace format version " + std::to_string(version) + ", this deadheat reads version " +
@@ -149,7 +152,7 @@ void LogReader::State::compare_counts(std::size_t number, std::uint64_t records,
   reported[number] = true;
   sound = false;
   say_lost(path + ": chunk " + std::to_string(info.number) + " says that it has " + count_of(info.records, "record") +
-               " with " + std::to_string(info.accesses) + " accesses; it has " + std::to_string(records) + " with " +
+               " with " + count_of(info.accesses, "access") + "; it has " + std::to_string(records) + " with " +
                std::to_string(accesses),
            {});
 }
@@ -310,9 +313,8 @@ void LogReader::State::read_end() {
   if (end->records == records && end->accesses == accesses && end->chunks == before) return;
   sound = false;
   warnings.push_back(path + ": the end chunk speaks of " + count_of(end->chunks, "chunk") + " with " +
-                     count_of(end->records, "record") + " and " + std::to_string(end->accesses) +
-                     " accesses; there are " + std::to_string(before) + " with " + std::to_string(records) + " and " +
-                     std::to_string(accesses));
+                     count_of(end->records, "record") + " and " + count_of(end->accesses, "access") + "; there are " +
+                     std::to_string(before) + " with " + std::to_string(records) + " and " + std::to_string(accesses));
 }
 
 // Chunks of kinds that this reader leaves to others.
