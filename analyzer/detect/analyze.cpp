@@ -475,9 +475,9 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
                                 std::to_string(findings.slot_stretches) +
                                 " places in the log: what the threads knew of each other took too much memory there");
   }
-  if (findings.uncertain) {
+  if (!findings.uncertain.empty()) {
     analysis.summary.complete = false;
-    analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain) +
+    analysis.warnings.push_back(log.path() + ": " + std::to_string(findings.uncertain.size()) +
                                 " pairs of places may race too: more threads touched the same bytes than are compared");
   }
   if (findings.unknown) {

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/detect/detector.h"
@@ -33,6 +35,7 @@ struct FindOptions {
   Progress progress;
   Detector::Flagged flagged;
   Shadow::Taken taken;
+  WordBounds bounds;
 };
 
 struct Findings {
@@ -41,12 +44,12 @@ struct Findings {
   std::map<PlaceId, std::uint64_t> order_dependent, additions; // PartFindings
   std::uint64_t unknown = 0;          // records that name what the trace does not have
   std::uint64_t unchecked = 0;        // accesses that came after memory ran out, in either pass
-  std::uint64_t uncertain = 0;        // pairs of sides that may race: accesses too many to be remembered
-  std::uint64_t slot_stretches = 0;   // Detector::stretches
-  std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
+  std::set<std::pair<SideId, SideId>> uncertain; // that may race, the smaller first: accesses too many to be remembered
+  std::uint64_t slot_stretches = 0; // Detector::stretches
+  std::uint64_t suspect_words = 0; // words of memory that the second pass had to look at
   std::vector<order::Stamp> chunk_stamps; // before each chunk
-  bool peers = false;                 // Detector::peers
-  unsigned goes = 0;                  // over the records, in both passes
+  bool peers = false; // Detector::peers
+  unsigned goes = 0; // over the records, in both passes
 };
 
 Findings find_races(const Source& source, const FindOptions& options = {});
