@@ -30,7 +30,7 @@ class WordsOfWarps : Builder {
   }
 
   Execution take() {
-    while (execution_.events.size() < most_ && !running_.empty()) step();
+    for (std::size_t steps = 0; steps < most_ && execution_.events.size() < most_ && !running_.empty(); ++steps) step();
     run(execution_);
     return std::move(execution_);
   }
