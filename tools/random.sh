@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 groups=(oracle order filter log)
 declare -A program=([oracle]=order_test [order]=order_test [filter]=analyzer_test [log]=device_log_test)
 declare -A tests=(
-  [oracle]='Oracle.ManyExecutions:SlotsOracle.ManyExecutions'
+  [oracle]='Oracle.ManyExecutions:SlotsOracle.ManyExecutions:Words.*'
   [order]='Clock.SeesWhatWasAdded:Warps.*:Histories*.ShowNothing*'
   [filter]='Scale.Threads*:Scale.TheFirstPass*:Scale.Memory*:Scale.Words*:Dense.*:Atomics.*InTurn:Atomics.Threads*:Runs.FindWhat*:Runs.Threads*:WarpsOfCopies.*:LyingTraces.*:Packed.Records*:Sparse.SaysWhatAMapSays'
   [log]='*TrueOrder.*:DeviceLogRounds.AnOrder*:DeviceLogRounds.NothingIsPut*:Orders/*')

@@ -476,10 +476,10 @@ void analyze_log(trace::LogReader& log, ModuleText text, const AnalyzeOptions& o
                                 report::counted(findings.slot_stretches, "place", "places") +
                                 " in the log: what the threads knew of each other took too much memory there");
   }
-  if (findings.uncertain) {
+  if (!findings.uncertain.empty()) {
     analysis.summary.complete = false;
     analysis.warnings.push_back(log.path() + ": " +
-                                report::counted(findings.uncertain, "pair of places", "pairs of places") +
+                                report::counted(findings.uncertain.size(), "pair of places", "pairs of places") +
                                 " may race too: more threads touched the same bytes than are compared");
   }
   if (findings.unknown) {

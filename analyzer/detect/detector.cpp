@@ -48,7 +48,7 @@ Detector::Detector(Suspects& suspects, const Setup& setup)
           [this](Conflict kind, const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {
             conflict(kind, first, second, overlap);
           },
-          setup.taken),
+          setup.taken, setup.bounds),
       flagged_reads_of_(setup.flagged),
       refills_(causality_, share_,
                [this](const MemoryAccess& first, const MemoryAccess& second, const Overlap& overlap) {

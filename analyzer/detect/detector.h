@@ -63,6 +63,7 @@ class Detector {
     const HeardPlaces* heard = nullptr;    // of the third pass: what the first found, in all of memory
     Flagged flagged;
     Shadow::Taken taken;
+    WordBounds bounds;
     std::uint32_t most_operations = order::largest_operation; // that are looked at
   };
   // The first pass fills `suspects`, the second reads them.

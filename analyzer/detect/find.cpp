@@ -46,8 +46,9 @@ class Finder {
     if (!suspects_.empty()) name_races(findings);
     if (flagged) find_refills(findings);
     findings.races = ranked(races_);
-    for (const auto& [key, race] : races_.races) uncertain_.erase({key.a, key.b});
-    findings.uncertain = uncertain_.size();
+    for (const auto& [key, race] : races_.races) {
+      if (key.race_class == RaceClass::data) findings.uncertain.erase({key.a, key.b});
+    }
     return findings;
   }
 
@@ -100,6 +101,7 @@ class Finder {
       setup.heard = &heard_;
       setup.flagged = options_.flagged;
       setup.taken = options_.taken;
+      setup.bounds = options_.bounds;
       setup.most_operations = options_.most_operations;
       Suspects& suspects = setup.pass == Detector::Pass::pairs ? suspects_ : now.found[worker];
       now.detectors.push_back(std::make_unique<Detector>(suspects, setup));
@@ -178,7 +180,7 @@ class Finder {
         if (pass == Detector::Pass::filter) heard_.add(detector.heard());
         findings.peers |= detector.peers();
         result.stretches = std::max(result.stretches, detector.stretches());
-        uncertain_.insert(detector.uncertain().begin(), detector.uncertain().end());
+        findings.uncertain.insert(detector.uncertain().begin(), detector.uncertain().end());
       }
       if (left.parts.any()) shares.push_back(left);
       if (!result.detector) {
@@ -209,7 +211,6 @@ class Finder {
   Suspects suspects_;
   HeardPlaces heard_;
   PartFindings races_;
-  std::set<std::pair<SideId, SideId>> uncertain_;
 };
 
 } // namespace

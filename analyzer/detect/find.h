@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/detect/detector.h"
@@ -34,21 +36,22 @@ struct FindOptions {
   Progress progress;
   Detector::Flagged flagged;
   Shadow::Taken taken;
+  WordBounds bounds;
 };
 
 struct Findings {
   std::unique_ptr<Detector> detector; // what it learned about launches, allocations, faults
-  std::vector<FoundRace> races;       // ranked
+  std::vector<FoundRace> races; // ranked
   std::map<PlaceId, std::uint64_t> order_dependent, additions; // PartFindings
-  std::uint64_t unknown = 0;          // records that name what the trace does not have
-  std::uint64_t unchecked = 0;        // accesses that came after memory ran out, in either pass
-  std::uint64_t uncertain = 0;        // pairs of sides that may race: accesses too many to be remembered
-  std::uint64_t slot_stretches = 0;   // Detector::stretches
-  std::uint64_t suspect_words = 0;    // words of memory that the second pass had to look at
+  std::uint64_t unknown = 0; // records that name what the trace does not have
+  std::uint64_t unchecked = 0; // accesses that came after memory ran out, in either pass
+  std::set<std::pair<SideId, SideId>> uncertain; // that may race, the smaller first: accesses too many to be remembered
+  std::uint64_t slot_stretches = 0; // Detector::stretches
+  std::uint64_t suspect_words = 0; // words of memory that the second pass had to look at
   std::vector<order::Stamp> chunk_stamps; // before each chunk
-  bool peers = false;                 // Detector::peers
-  unsigned goes = 0;                  // over the records, in all passes
-  unsigned halved = 0;                // parts of memory, and slices of such, that alone had no room
+  bool peers = false; // Detector::peers
+  unsigned goes = 0; // over the records, in all passes
+  unsigned halved = 0; // parts of memory, and slices of such, that alone had no room
 };
 
 Findings find_races(const Source& source, const FindOptions& options = {});

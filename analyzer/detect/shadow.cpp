@@ -9,17 +9,6 @@ namespace deadheat::detect {
 
 namespace {
 
-// Entries of a word from which covered ones of other sides are dropped too: more as long as accesses to its part of
-// memory have to look at few on average.
-constexpr std::size_t crowded = 4096, crowded_soon = 24;
-constexpr std::uint64_t few_looks = 1 << 22, few_looks_an_access = 48;
-constexpr std::uint32_t many_entries = 64; // of a word
-constexpr std::size_t indexed_from = 512; // entries of a word
-// Entries of a word and side at most: beyond, a new one takes the place of another.
-constexpr std::uint32_t most_entries = 1 << 16;
-// Conflicts with entries of one side that one access counts: many as long as its part of memory is looked at seldom.
-constexpr std::uint32_t most_conflicts = 1 << 14, fewer_conflicts = 16, many_looks = 1 << 23;
-
 bool same_threads(const MemoryAccess& a, const MemoryAccess& b) { return a.thread == b.thread && a.lanes == b.lanes; }
 
 } // namespace
@@ -222,22 +211,27 @@ std::uint64_t Shadow::unordered_lanes(std::uint64_t memory, const MemoryAccess& 
   const bool same_warp = first.thread.warp() == second.thread.warp();
   const std::uint32_t all = std::uint32_t(std::popcount(of_first) * std::popcount(of_second) -
                                           (same_warp ? std::popcount(of_first & of_second) : 0));
-  if (looks >= many_looks) return std::max(all, 1u);
+  if (looks >= bounds_.many_looks) return std::max(all, 1u);
   looks += all;
   std::uint32_t count = 0;
-  each_pair(memory, first, second, [&](order::ThreadKey, order::ThreadKey, bool before) {
-    count += !before;
+  const bool may_be_observed = observable(first, second);
+  each_pair(memory, first, second, [&](order::ThreadKey, order::ThreadKey to, bool before) {
+    count += !before && !(may_be_observed && causality_.observed({memory, first.address}, first.stamp, to,
+                                                                 second.stamp) != order::Causality::Observed::no);
     return true;
   });
   return std::max(count ? count : all, 1u);
+}
+
+bool Shadow::observable(const MemoryAccess& first, const MemoryAccess& second) {
+  return first.writes() && first.stored && is_strong(first.ordering) && !first.group && first.proxy == second.proxy;
 }
 
 // Does each lane of `second` that `first` is not ordered before come after a read that observed that write (8.9.5)?
 // Else says which does not. `outside`: outside the model, where order does not count.
 bool Shadow::observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool outside,
                       Lanes* unordered) {
-  if (!first.writes() || !first.stored || !is_strong(first.ordering) || first.group || first.proxy != second.proxy)
-    return false;
+  if (!observable(first, second)) return false;
   using Observed = order::Causality::Observed;
   bool certain = true;
   MemoryAccess one = second;
@@ -260,8 +254,8 @@ bool Shadow::observed(std::uint64_t memory, const MemoryAccess& first, const Mem
   return true;
 }
 
-// True when `older` is ordered before `entry`; reports the conflict when it is not.
-bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
+// Is `older` ordered before `entry`, and how? Reports the conflict when it is not.
+Shadow::Order Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address) {
   MemoryAccess of_page[2];
   const auto access = [&](const Entry& of, MemoryAccess& here) -> const MemoryAccess& {
     if (!of.whole_page) return of.access;
@@ -272,10 +266,11 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
   };
   const MemoryAccess &first = access(older, of_page[0]), &second = access(entry, of_page[1]);
   Lanes unordered{first.thread, second.thread};
-  bool before = ordered(memory, first, second, &unordered);
-  if (before && !outside_model(first, second)) return true;
-  if (!conflicting(first, second)) return before;
-  if (observed(memory, first, second, before, &unordered)) return true;
+  const bool before = ordered(memory, first, second, &unordered);
+  const Order order = before ? Order::before : Order::none;
+  if (before && !outside_model(first, second)) return order;
+  if (!conflicting(first, second)) return order;
+  if (observed(memory, first, second, before, &unordered)) return before ? order : Order::observed;
   Conflict conflict = Conflict::data;
   if (morally_strong(first, second)) {
     conflict = first.atomic_operation() && second.atomic_operation() ? Conflict::atomics : Conflict::strong;
@@ -293,7 +288,7 @@ bool Shadow::check(std::uint64_t memory, const Entry& older, const Entry& entry,
           {memory, begin, end > begin ? std::uint32_t(end - begin) : 4,
            times_ * unordered_lanes(memory, first, second, looks_[partition_of(memory, address / page_bytes)])});
   }
-  return before;
+  return order;
 }
 
 Shadow::OfSide& Shadow::of_side(Word& word, SideId side) {
@@ -333,16 +328,29 @@ void Shadow::make_room(Word& word, OfSide& side) {
 }
 
 void Shadow::Lost::add(const MemoryAccess& access) {
-  several_operations |= any && operation != access.thread.operation();
+  several_operations |= any && thread.operation() != access.thread.operation();
+  alike &= is_strong(access.ordering) && access.proxy == Proxy::generic &&
+           (!any || (address == access.address && bytes == access.bytes && scope == access.scope));
   any = true;
   writes |= access.writes();
-  operation = access.thread.operation();
+  thread = access.thread;
   stamp = std::max(stamp, access.stamp);
+  address = access.address;
+  bytes = access.bytes;
+  scope = access.scope;
 }
 
 bool Shadow::may_race(const Lost& lost, const MemoryAccess& later) const {
   return lost.any && (lost.writes || later.writes()) &&
-         (lost.several_operations || !causality_.operation_ordered(lost.operation, lost.stamp, later.thread));
+         (lost.several_operations || !causality_.operation_ordered(lost.thread.operation(), lost.stamp, later.thread));
+}
+
+// With whichever of them?
+bool Shadow::morally_strong(const Lost& all, const MemoryAccess& later) const {
+  return all.alike && is_strong(later.ordering) && later.proxy == Proxy::generic && all.address == later.address &&
+         all.bytes == later.bytes &&
+         std::min(all.scope, later.scope) >= (all.several_operations ? Scope::sys : Scope::gpu) &&
+         causality_.mutual(all.thread, all.scope, later.thread, later.scope);
 }
 
 // ---- words with very many entries
@@ -390,16 +398,17 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
   const SideId side = sides_.place(access.place).side;
   const unsigned part = partition_of(memory, address / page_bytes);
   std::uint32_t& looks = looks_[part];
-  const std::uint64_t few = few_looks + few_looks_an_access * ++looking_[part];
-  const bool full = word.live >= (looks < few ? crowded : crowded_soon);
-  const std::uint32_t enough = looks < many_looks ? most_conflicts : fewer_conflicts;
+  const std::uint64_t few = bounds_.few_looks + bounds_.few_looks_an_access * ++looking_[part];
+  const bool full = word.live >= (looks < few ? bounds_.crowded : bounds_.crowded_soon);
+  const std::uint32_t enough = looks < bounds_.many_looks ? bounds_.most_conflicts : bounds_.fewer_conflicts;
   // Of very many that do not conflict it is looked only now and then which of them later ones of other threads stand
   // for.
-  const bool sweeps = word.live < many_entries || word.live >= 2 * word.swept;
+  const bool sweeps = word.live < bounds_.many_entries || word.live >= 2 * word.swept;
   std::uint32_t left = 0; // entries that are still to be looked at
   for (OfSide& of : word.sides) {
     of.left = of.live;
     of.conflicts = 0;
+    of.races = of.only_observed = false;
     left += of.live;
   }
   OfSide* of = nullptr;
@@ -415,8 +424,13 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     const bool conflict = conflicting(older.access, access);
     if (!conflict && (!same_side || !(sweeps || same_threads(older.access, access)))) return;
     ++looks;
-    const bool before = check(memory, older, entry, address);
-    if (conflict && !before && ++of->conflicts >= enough) left -= of->left;
+    const Order order = check(memory, older, entry, address);
+    const bool before = order != Order::none;
+    of->only_observed |= order == Order::observed;
+    if (conflict && !before) {
+      of->races |= !morally_strong(older.access, access);
+      if (++of->conflicts >= enough) left -= of->left;
+    }
     const bool covered = (older.mask & ~entry.mask) == 0;
     // Would a later access be morally strong with the one if it is with the other?
     const bool alike =
@@ -432,16 +446,20 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     // Who knows a copy to be complete knows the one before it only if that completes by the same (8.9.1.1).
     const bool completes = !access.group || causality_.complete_alike(access.group, older.access.group,
                                                                       access.thread == older.access.thread);
+    const bool stands_behind = !linked && observable && full;
     const bool stands_for = linked || (before && alike && completes && (!observable || full));
     const bool overwrites =
         before && full && access.kind == AccessKind::write && !is_strong(access.ordering) && !access.group;
     // What may not have happened hides nothing that did.
     if (access.possible && !older.access.possible) return;
     if (!covered || !((same_side && stands_for) || overwrites)) return;
-    if (!same_side) of->hidden.add(older.access);
+    if (!same_side)
+      of->hidden.add(older.access);
+    else if (stands_behind)
+      of->behind.add(older.access);
     drop(word, older, *of);
   };
-  if (!access.writes() && !sweeps && word.entries.size() >= indexed_from) {
+  if (!access.writes() && !sweeps && word.entries.size() >= bounds_.indexed_from) {
     if (!word.index) make_index(word);
     each_before_read(word, access, [&](std::uint32_t number) { look(word.entries[number]); });
   } else {
@@ -450,8 +468,9 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
   if (sweeps) word.swept = word.live;
   const bool races = std::any_of(word.sides.begin(), word.sides.end(), [](const OfSide& at) { return at.conflicts; });
   for (const OfSide& other : word.sides) {
-    if (other.conflicts) continue;
-    if (may_race(other.lost, access) || (races && may_race(other.hidden, access)))
+    if (other.races || (other.conflicts && morally_strong(other.all, access))) continue;
+    if (may_race(other.lost, access) || (races && may_race(other.hidden, access)) ||
+        (other.only_observed && may_race(other.behind, access)) || (other.conflicts >= enough && other.left))
       uncertain_.insert(std::minmax(other.side, side));
   }
   if (word.entries.size() > 2 * word.live + 16) {
@@ -460,12 +479,13 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     for (OfSide& known : word.sides) known.oldest = 0;
   }
   OfSide& own = of_side(word, side);
-  if (own.live >= most_entries) make_room(word, own);
+  if (own.live >= bounds_.most_entries) make_room(word, own);
   word.entries.push_back(entry);
   if (word.index) {
     enter(word, std::uint32_t(word.entries.size() - 1));
     ++indexed_;
   }
+  own.all.add(access);
   ++own.live;
   ++word.live;
   ++entries_;

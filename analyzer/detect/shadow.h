@@ -8,8 +8,8 @@
 // it (so a copy stands for none that completes otherwise: who knows it to be complete need not know that). What an
 // opaque kernel may have touched stands for nothing that is certain.
 //
-// Of a word with very many live entries not all pairs are counted, and of those that a later write of another side
-// comes after only the newest stay. A pair of sides that may race with what is no longer there is told (uncertain()).
+// Of a word with very many live entries not all pairs are counted, and of those that a later write comes after only the
+// newest stay. A pair of sides that may race with what is no longer there is told (uncertain()).
 //
 // Thread-safety: none.
 #pragma once
@@ -62,6 +62,19 @@ inline bool plain_strong(const MemoryAccess& access) {
           access.ordering == Ordering::mmio);
 }
 
+// How much is remembered of a word, and how much of that is looked at.
+struct WordBounds {
+  // Entries from which covered ones of other sides are dropped too: more as long as accesses to its part of memory have
+  // to look at few on average.
+  std::uint32_t crowded = 4096, crowded_soon = 24;
+  std::uint64_t few_looks = 1 << 22, few_looks_an_access = 48;
+  std::uint32_t many_entries = 64;
+  std::uint32_t indexed_from = 512; // entries
+  std::uint32_t most_entries = 1 << 16; // of a side: beyond, a new one takes the place of another
+  // Conflicts with entries of one side that one access counts: many as long as its part of memory is looked at seldom.
+  std::uint32_t most_conflicts = 1 << 14, fewer_conflicts = 16, many_looks = 1 << 23;
+};
+
 // How two conflicting, unordered accesses stand to each other.
 enum class Conflict : std::uint8_t { data, strong, atomics };
 struct Overlap {
@@ -78,13 +91,14 @@ class Shadow {
   using Taken = std::function<bool(std::uint32_t module, const Site& read, const Site* write)>;
   // Looks at memory of `share` only.
   Shadow(const order::Causality& causality, const Sides& sides, const Suspects& suspects, const Share& share,
-         ConflictSink sink, Taken taken = {})
+         ConflictSink sink, Taken taken = {}, const WordBounds& bounds = {})
       : causality_(causality),
         sides_(sides),
         suspects_(suspects),
         share_(share),
         sink_(std::move(sink)),
-        taken_(std::move(taken)) {}
+        taken_(std::move(taken)),
+        bounds_(bounds) {}
 
   // `memory`: 0 for global memory, else ThreadKey::block_bits + 1 of the block whose shared memory it is. Reports the
   // conflicts of `access` with what is there, then adds it.
@@ -143,11 +157,16 @@ class Shadow {
     bool whole_page = false; // whichever it is
     std::uint32_t before = 0; // Index::last of its key, when it came
   };
-  // Entries that are no longer there: whoever comes after all that their operations did by then is ordered with them.
+  // Entries, of which some are no longer there: whoever comes after all that their operations did by then is ordered
+  // with them.
   struct Lost {
     bool any = false, writes = false, several_operations = false;
-    order::OperationIndex operation = 0;
+    bool alike = true; // all strong, of the same bytes and scope
+    order::ThreadKey thread; // of the last
     order::Stamp stamp = 0;
+    std::uint64_t address = 0;
+    std::uint32_t bytes = 0;
+    Scope scope = Scope::none;
     void add(const MemoryAccess& access);
   };
   struct OfSide { // entries of one side in a word
@@ -155,9 +174,13 @@ class Shadow {
     std::uint32_t live = 0;
     Lost lost; // they made room for others of their side
     Lost hidden; // a write of another side came after them: who races with one of them races with that, or a later one
+    Lost behind; // strong writes, behind a later one of their side: who only observed that may race with them
+    Lost all;
     std::uint32_t oldest = 0; // Word::entries has none that is live before
     // During one look at the word.
     std::uint32_t left = 0, conflicts = 0;
+    bool races = false; // a conflict was none of morally strong accesses
+    bool only_observed = false; // one was ordered by having been observed
   };
   // Of a word with very many entries: what a read has to look at.
   struct Index {
@@ -186,6 +209,7 @@ class Shadow {
   void drop(Word& word, Entry& entry, OfSide& side);
   void make_room(Word& word, OfSide& side);
   bool may_race(const Lost& lost, const MemoryAccess& later) const;
+  bool morally_strong(const Lost& all, const MemoryAccess& later) const;
   std::uint64_t key_of(const MemoryAccess& access) const; // in Index::last
   void enter(Word& word, std::uint32_t number); // into its index
   void make_index(Word& word);
@@ -214,13 +238,15 @@ class Shadow {
   bool ordered(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, Lanes* unordered) const;
   std::uint64_t unordered_lanes(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second,
                                 std::uint32_t& looks) const;
+  static bool observable(const MemoryAccess& first, const MemoryAccess& second);
   bool observed(std::uint64_t memory, const MemoryAccess& first, const MemoryAccess& second, bool outside,
                 Lanes* unordered);
   bool morally_strong(const MemoryAccess& first, const MemoryAccess& second) const;
   bool outside_model(const MemoryAccess& first, const MemoryAccess& second);
   bool read_in_time(const MemoryAccess& read, const MemoryAccess& write);
   bool conflicting(const MemoryAccess& first, const MemoryAccess& second) const;
-  bool check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);
+  enum class Order : std::uint8_t { none, observed, before };
+  Order check(std::uint64_t memory, const Entry& older, const Entry& entry, std::uint64_t address);
 
   const order::Causality& causality_;
   const Sides& sides_;
@@ -228,6 +254,7 @@ class Shadow {
   const Share& share_;
   ConflictSink sink_;
   const Taken taken_;
+  const WordBounds bounds_;
   std::map<std::pair<PlaceId, PlaceId>, bool> in_time_; // of a read and a write by its thread, or any: 0
   std::unordered_map<PageKey, std::unique_ptr<Page>, PageHash> pages_;
   PageRuns<Word> runs_; // of ranges of suspects

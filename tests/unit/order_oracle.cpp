@@ -1,16 +1,18 @@
 #include "tests/unit/order_oracle.h"
 
 #include <algorithm>
+#include <bitset>
 #include <map>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <tuple>
 
 namespace deadheat::test {
 
 namespace {
 
-using Relation = std::vector<std::vector<bool>>;
+using Relation = std::vector<std::bitset<most_events>>;
 
 bool of_a_thread(const Event& e) { return e.kind != Event::Kind::launch_begin && e.kind != Event::Kind::launch_end; }
 bool same_thread(const Event& a, const Event& b) {
@@ -26,6 +28,7 @@ class Axioms {
         program_(none()),
         observation_(none()),
         needed_only_(needed_only) {
+    if (count_ > most_events) throw std::length_error("an execution of too many events");
     program_order();
     launch_order();
     reads_from();
@@ -40,15 +43,23 @@ class Axioms {
   }
 
   bool race(std::size_t a, std::size_t b) const {
-    if (!conflict(a, b) || before(a, b) || before(b, a)) return false;
-    return async_proxy(a) != async_proxy(b) || !morally_strong(a, b);
+    return unordered(a, b) && (async_proxy(a) != async_proxy(b) || !morally_strong(a, b));
+  }
+  bool strong_conflict(std::size_t a, std::size_t b) const { return unordered(a, b) && morally_strong(a, b); }
+  // 8.2.1: overlap, of memory that both threads see.
+  bool overlap(std::size_t a, std::size_t b) const {
+    const Event &x = events_[a], &y = events_[b];
+    if (!x.memory() || !y.memory() || x.shared != y.shared || (x.shared && x.memory_of() != y.memory_of()))
+      return false;
+    return x.address < y.address + y.bytes && y.address < x.address + x.bytes;
   }
   const Relation& base_behind_reads() const { return base_[false][true]; }
-
- private:
   bool before(std::size_t a, std::size_t b) const {
     return async_proxy(a) != async_proxy(b) ? across_proxies(a, b) : causality_[of_shared(a, b)][only_reads(a)][a][b];
   }
+
+ private:
+  bool unordered(std::size_t a, std::size_t b) const { return conflict(a, b) && !before(a, b) && !before(b, a); }
   // 9.7.13.4: what a fence with .sync_restrict orders as others do.
   bool of_shared(std::size_t a, std::size_t b) const { return events_[a].shared && events_[b].shared; }
   // What a bulk copy wrote is as good as read by who has observed it complete on an mbarrier.
@@ -80,15 +91,8 @@ class Axioms {
     return fence.relaxed || fence.shared == shared;
   }
 
-  Relation none() const { return Relation(count_, std::vector<bool>(count_)); }
+  Relation none() const { return Relation(count_); }
 
-  // 8.2.1: overlap, of memory that both threads see.
-  bool overlap(std::size_t a, std::size_t b) const {
-    const Event &x = events_[a], &y = events_[b];
-    if (!x.memory() || !y.memory() || x.shared != y.shared || (x.shared && x.memory_of() != y.memory_of()))
-      return false;
-    return x.address < y.address + y.bytes && y.address < x.address + x.bytes;
-  }
   bool same_location(std::size_t a, std::size_t b) const {
     return overlap(a, b) && events_[a].address == events_[b].address && events_[a].bytes == events_[b].bytes;
   }
@@ -382,7 +386,8 @@ class Axioms {
           base[a][b] = true;
         }
         bool group = (x.kind == Kind::block_barrier || x.kind == Kind::warp_barrier) && x.kind == y.kind;
-        if (group && x.group == y.group && a != b) base[a][b] = true; // arrival of one, departure of the other
+        if (group && !x.relaxed && x.group == y.group && a != b)
+          base[a][b] = true; // arrival of one, departure of the other
         if (x.kind == Kind::cluster_arrive && y.kind == Kind::cluster_wait && same_cluster && x.phase == y.phase) {
           if (!x.relaxed) base[a][b] = true;
           for (std::size_t e = 0; x.relaxed && e < a; ++e) { // 9.7.13.3: a fence before it does what it leaves out
@@ -484,10 +489,7 @@ class Axioms {
       // What a copy completes is ordered "only with respect to" the copy, which itself comes after its issue (8.9.1.1).
       if (asynchronous(via)) continue;
       for (std::size_t a = 0; a < count_; ++a) {
-        if (!base[a][via]) continue;
-        for (std::size_t b = 0; b < count_; ++b) {
-          if (base[via][b]) base[a][b] = true;
-        }
+        if (base[a][via]) base[a] |= base[via];
       }
     }
   }
@@ -498,9 +500,7 @@ class Axioms {
     for (std::size_t a = 0; a < count_; ++a) {
       for (std::size_t via = 0; via < count_; ++via) {
         if (!observation_[a][via] || events_[via].reduction || events_[via].unused) continue;
-        for (std::size_t b = 0; b < count_; ++b) {
-          if (base[via][b]) causality[a][b] = true;
-        }
+        causality[a] |= base[via];
       }
     }
     return causality;
@@ -535,28 +535,40 @@ void run(Execution& execution) {
     if (!event.writes()) continue;
     event.value_written = event.value_read;
     if (event.repeats) continue;
-    ++next; // every byte tells the write, up to 255 of them
+    // A value tells the write; of less than a word, 127 of them. What writes of other sizes make together tells none.
+    ++next;
     event.value_written = 0;
     for (std::uint32_t byte = 0; byte < event.bytes; ++byte) {
-      at(byte) = std::uint8_t(next);
-      if (byte < 8) event.value_written |= (next & 255) << 8 * byte;
+      const std::uint64_t digit = event.bytes < 4 ? 1 + next % 127 : 128 | (next >> 7 * (byte % 4) & 127);
+      at(byte) = std::uint8_t(digit);
+      if (byte < 8) event.value_written |= digit << 8 * byte;
     }
   }
 }
 
-EventPairs data_races(const Execution& execution, bool needed_only) {
+Overlaps overlaps(const Execution& execution, bool needed_only) {
   Axioms axioms(execution, needed_only);
-  EventPairs races;
+  Overlaps found;
   for (std::size_t b = 0; b < execution.events.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {
-      if (axioms.race(a, b)) races.insert({a, b});
+      if (!axioms.overlap(a, b)) continue;
+      if (axioms.race(a, b)) found.races.insert({a, b});
+      if (axioms.strong_conflict(a, b)) found.strong.insert({a, b});
+      if (axioms.before(a, b)) found.ordered.insert({a, b});
     }
   }
-  return races;
+  return found;
 }
 
+EventPairs data_races(const Execution& execution, bool needed_only) { return overlaps(execution, needed_only).races; }
+
 std::vector<std::vector<bool>> base_causality(const Execution& execution) {
-  return Axioms(execution).base_behind_reads();
+  const Axioms axioms(execution);
+  std::vector<std::vector<bool>> before(execution.events.size(), std::vector<bool>(execution.events.size()));
+  for (std::size_t a = 0; a < before.size(); ++a) {
+    for (std::size_t b = 0; b < before.size(); ++b) before[a][b] = axioms.base_behind_reads()[a][b];
+  }
+  return before;
 }
 
 } // namespace deadheat::test

@@ -19,6 +19,7 @@
 namespace deadheat::test {
 
 inline constexpr std::uint32_t blocks_per_launch = 2;
+inline constexpr std::size_t most_events = 1024; // of an execution
 
 struct Event {
   enum class Kind : std::uint8_t {
@@ -68,8 +69,7 @@ struct Event {
   std::uint32_t line = 0;
   // of barriers and groups
   std::uint32_t barrier = 0, phase = 0, group = 0;
-  bool relaxed =
-      false; // barrier.cluster.arrive.relaxed; of warp_barrier: a vote, which makes the lanes wait all the same
+  bool relaxed = false; // barrier.cluster.arrive.relaxed; of warp_barrier: a vote (shfl), which orders no memory
   bool unused = false; // of mbarrier_test and strong reads: nobody looks at the outcome
   bool polls = false; // of reads: in a loop that waits
   bool repeats = false; // of writes: what is there already
@@ -101,7 +101,8 @@ struct Execution {
   // Empty: one launch that runs all the time, or two if events are of a second one, which need not wait for the first
   // and finds that over when one of its threads waits.
   std::vector<Launched> launches;
-  std::uint32_t blocks_per_cluster = 1;
+  std::uint32_t blocks_per_cluster = 1, threads_per_block = 64;
+  bool named_lanes = false; // barriers of warps are of the lanes that have events of them, and of no others
 };
 
 // Executes the events one after another: fills in which values strong accesses read and write.
@@ -112,6 +113,14 @@ using EventPairs = std::set<std::pair<std::size_t, std::size_t>>;
 // `needed_only`: of Fence-SC order (8.9.3), and of what reads that nobody looks at have observed in any case, only
 // as much is used as a detector need know (order_oracle.cpp): more races.
 EventPairs data_races(const Execution& execution, bool needed_only = false);
+
+// Of accesses that overlap: what the axioms say of two of them.
+struct Overlaps {
+  EventPairs races; // 8.7.1
+  EventPairs strong; // the same, but that they are morally strong (8.7)
+  EventPairs ordered; // the first comes before the second (8.9.5)
+};
+Overlaps overlaps(const Execution& execution, bool needed_only = false);
 
 // Base causality order (8.9.5): does event a come before event b? As far as accesses to global memory behind reads are
 // concerned.

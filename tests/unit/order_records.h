@@ -228,6 +228,7 @@ class Records {
             if (at < i) gone |= 1u << exit.thread;
           }
           record.mask = (event.group % 2 || go == 3 ? 3 : ~0u) & ~gone;
+          if (execution_.named_lanes) record.mask = lanes_from(i);
           if (event.relaxed) {
             trace::WarpValue vote;
             vote.warp = record.warp;
@@ -372,7 +373,7 @@ class Records {
     trace::Launch launch;
     launch.module = 1;
     launch.grid = {2, 1, 1};
-    launch.block = {64, 1, 1};
+    launch.block = {execution_.threads_per_block, 1, 1};
     launch.cluster = {execution_.blocks_per_cluster, 1, 1};
     launch.instrumented = true;
     launch.programmatic = launched.primary != Launched::none;
@@ -382,6 +383,17 @@ class Records {
     records_.push_back(operation);
     records_.push_back(trace::OperationBegin{operation.id});
     running_.insert(operation.id);
+  }
+  // Of the events of its barrier.
+  std::uint32_t lanes_from(std::size_t i) const {
+    const Event& first = execution_.events[i];
+    std::uint32_t lanes = 0;
+    for (; i < execution_.events.size(); ++i) {
+      const Event& event = execution_.events[i];
+      if (event.kind != first.kind || event.group != first.group) break;
+      lanes |= 1u << event.thread % 32;
+    }
+    return lanes;
   }
   std::uint64_t rank_bits(const Event& event) const {
     if (!event.shared || event.memory_of() == event.block) return 0;

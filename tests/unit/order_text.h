@@ -1,4 +1,4 @@
-// Executions of order_oracle.h in words, an event a line.
+// Executions of order_oracle.h in words, an event a line; of whole warps, an instruction.
 //
 // Thread-safety: pure function.
 #pragma once
@@ -22,6 +22,13 @@ inline std::string text(const Execution& execution) {
   static const char* scopes[] = {"", "cta", "cluster", "gpu", "sys"};
   std::string out = std::to_string(execution.blocks_per_cluster) + " blocks a cluster\n";
   for (const Event& e : execution.events) {
+    if (execution.named_lanes && e.together) {
+      out.pop_back();
+      out += (e.stored ? ", " : ", failed ") + std::to_string(e.thread);
+      if (e.memory()) out += " at " + std::to_string(e.address & 4095);
+      out += "\n";
+      continue;
+    }
     out += std::to_string(e.line) + ": block " + std::to_string(e.block) + " thread " + std::to_string(e.thread) + " " +
            kinds[int(e.kind)];
     if (e.memory()) {

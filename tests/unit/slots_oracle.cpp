@@ -9,7 +9,7 @@ namespace {
 
 using Kind = Event::Kind;
 
-// Every strong access releases and acquires.
+// Every strong access releases and acquires, and a vote orders what its lanes do.
 Execution strengthened(Execution execution) {
   for (Event& event : execution.events) {
     if (event.kind == Kind::access && event.strong()) {
@@ -21,7 +21,7 @@ Execution strengthened(Execution execution) {
       event.ordering = event.kind == Kind::mbarrier_arrive ? Ordering::release : Ordering::acquire;
       event.scope = Scope::sys;
     }
-    if (event.kind == Kind::cluster_arrive) event.relaxed = false;
+    if (event.kind == Kind::cluster_arrive || event.kind == Kind::warp_barrier) event.relaxed = false;
   }
   return execution;
 }
