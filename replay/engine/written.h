@@ -32,7 +32,8 @@ enum class UndefinedUse : std::uint32_t {
   branch = 1, // which way a thread goes, or whether it does something
   operand = 2, // what an atomic writes or compares with
   atomic = 3, // an atomic computes with what its memory held
-  result = 4 // a store of a result; not reported yet, unless the host can see it
+  result = 4, // a store of a result; not reported yet, unless the host can see it
+  discard = 5 // nothing: the memory is undefined from here on, whatever was known of it
 };
 
 } // namespace deadheat::engine
