@@ -34,7 +34,8 @@ const std::vector<std::string> one = {"1-2"}, none;
 TEST(Discards, RaceWithWhateverTouchesAPartOfTheLine) {
   for (const AccessKind access : {AccessKind::read, AccessKind::write})
     for (const unsigned bytes : {1u, 2u, 4u, 8u, 16u})
-      for (std::int64_t offset = -std::int64_t(bytes); offset <= std::int64_t(line); offset += bytes)
+      for (std::int64_t offset : {-std::int64_t(bytes), std::int64_t(0), std::int64_t(64 - bytes), std::int64_t(64),
+                                  std::int64_t(line - bytes), std::int64_t(line)})
         for (const bool first : {false, true})
           EXPECT_EQ(pair(access, bytes, offset, first), offset >= 0 && offset < std::int64_t(line) ? one : none)
               << bytes << " bytes at " << offset;
