@@ -28,7 +28,7 @@ namespace deadheat::detect {
 inline constexpr unsigned access_stamps = 32; // that an access takes
 inline constexpr unsigned most_workers = 64;
 // Bytes that one lane's access has at most; what a damaged trace says beyond is cut.
-inline constexpr std::uint64_t most_lane_bytes = 64;
+inline constexpr std::uint64_t most_lane_bytes = 128;
 
 // A weak access of a warp (or a strong one whose values are not known).
 struct WeakAccess {

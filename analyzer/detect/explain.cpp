@@ -8,6 +8,7 @@
 #include "deadheat/calls_without_stream.h"
 #include "deadheat/lanes.h"
 #include "tracer/ptx/demangle.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::detect {
 
@@ -440,6 +441,12 @@ void Explainer::explain_operations(const Case& entry, std::vector<std::string>& 
 }
 
 void Explainer::explain_values(const FoundRace& race, std::vector<std::string>& out) const {
+  const auto discards = [&](const Touch& touch) {
+    const Site* site = detector_.sides().place(touch.place).site;
+    return site && ptx::is_discard(*site);
+  };
+  if (discards(race.first) || discards(race.second))
+    out.push_back("to discard memory is to write it: whoever reads it finds anything until it is written again");
   if (!race.any_write_pair) return;
   if (race.different_values) {
     out.push_back("they did not always write the same value");

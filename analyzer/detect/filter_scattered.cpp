@@ -122,6 +122,7 @@ void Filter::scattered(const Warp& access, Actor& actor, const std::uint64_t* ad
   const auto in_place = [&] { return places && brought.moves[of_words] == cells.moves(); };
   // What the epochs of lanes that come soon are is brought nearer, too, whichever access they are of.
   constexpr std::uint32_t soon = 16;
+  constexpr std::uint32_t line = group_units * 4; // of whole groups there is one look
   std::uint32_t rest = access.mask;
   for (unsigned i = 0; i < count; ++i, rest &= rest - 1) {
     const unsigned lane = unsigned(std::countr_zero(rest));
@@ -141,6 +142,11 @@ void Filter::scattered(const Warp& access, Actor& actor, const std::uint64_t* ad
         }
         if (entry && usual_entry(*entry, access.write, actor, lane)) continue;
       }
+    }
+    if (access.bytes == line && address % line == 0 && address < address_limit) {
+      stretch({access.memory, address, address + line, lane, all_one_lane, 2, access.write, access.non_coherent},
+              actor);
+      continue;
     }
     ShadowPage* at = any_pages ? page[i] : nullptr;
     if (sparsely && address < address_limit && address % access.bytes == 0) {

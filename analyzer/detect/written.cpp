@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "deadheat/digest.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::detect {
 
@@ -26,6 +27,8 @@ bool has_digest(const Place& place) {
   return place.site && place.site->kind == SiteKind::access && place.site->opcode.rfind("stmatrix", 0) != 0 &&
          place.site->opcode.rfind("wmma", 0) != 0;
 }
+
+bool is_known(const Place& place) { return !place.site || !ptx::is_discard(*place.site); } // what it writes
 
 std::optional<bool> as_the_set(const MemoryAccess& set, std::uint32_t word, const MemoryAccess& access,
                                const Place& place, std::uint64_t address, std::uint64_t bytes) {
@@ -56,6 +59,7 @@ std::optional<std::uint32_t> word_of(const trace::Set& set) {
 
 std::optional<bool> wrote_the_same(const MemoryAccess& a, const Place& place_a, const MemoryAccess& b,
                                    const Place& place_b, std::uint64_t address, std::uint64_t bytes) {
+  if (!is_known(place_a) || !is_known(place_b)) return std::nullopt;
   if (place_a.word && place_b.word) {
     for (std::uint64_t at = address; at < address + std::min<std::uint64_t>(bytes, 4); ++at) {
       if (byte_of(*place_a.word, at % 4) != byte_of(*place_b.word, at % 4)) return false;

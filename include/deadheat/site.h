@@ -18,7 +18,7 @@ namespace deadheat {
 
 // What executing a site means to the memory model. Values are written into traces.
 enum class SiteKind : std::uint8_t {
-  access = 0,          // ld, st, atom, red, ldmatrix, stmatrix, wmma.load/store: AccessKind, one access an element
+  access = 0,          // ld, st, atom, red, discard, ldmatrix, stmatrix, wmma.load/store: AccessKind, one an element
   fence = 1,           // fence, membar
   barrier = 2,         // bar, barrier: {sync, red, arrive}
   warp_barrier = 3,    // bar.warp.sync

@@ -39,6 +39,7 @@ DeviceImpl::DeviceImpl(DeviceOptions options, std::unique_ptr<Memory> memory, st
   machine.sink = options_.sink;
   machine.shadow = memory_->shadow();
   machine.garbage = [memory = memory_.get()](std::uint64_t salt) { return memory->garbage(salt); };
+  machine.discarded = engine::discard_pattern ^ options_.garbage;
   machine.prompt = options_.schedule.prompt;
   machine.budget = options_.budget;
   // Schedules that choose who goes on leave nothing to others.

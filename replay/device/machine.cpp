@@ -86,6 +86,7 @@ Machine::Machine(MachineOptions options) : options_(std::move(options)), recorde
   exec_.machine = this;
   if (options_.cores > 1) spread_ = std::make_unique<Spread>(*this);
   exec_.shadows = options_.shadows;
+  exec_.discarded = options_.discarded;
 }
 
 Machine::~Machine() {

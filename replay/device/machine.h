@@ -86,6 +86,7 @@ struct MachineOptions {
   Sink* sink = nullptr;
   const std::uint8_t* shadow = nullptr;
   std::function<const std::uint8_t*(std::uint64_t)> garbage; // what fresh shared memory holds; at least 256 KiB
+  std::uint64_t discarded = engine::discard_pattern; // what discarded memory holds
   Schedule::Prompt prompt = Schedule::Prompt::always;
   std::uint64_t budget = 0; // turns and visible operations; 0: none
   unsigned cores = 1; // to run independent blocks on (spread.h)
@@ -199,6 +200,7 @@ class Machine {
   void bulk_written(Block& block, const AsyncCopy& copy);
   // Results of undefined bits in global memory, by host address: the load that they come from, or -1.
   std::int64_t find_undefined(std::uint64_t host, std::uint64_t bytes) const;
+  bool discards() const { return discards_; } // some memory was discarded, while it was followed what nobody wrote
   void report_undefined(std::uint32_t load, const std::string& use);
   void copy_undefined(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
   void note_progress() { ++progress_; }
@@ -368,6 +370,7 @@ class Machine {
   std::unique_ptr<Spread> spread_; // null: one core
   std::map<std::uint64_t, std::vector<std::uint8_t*>> pool_; // memory of blocks, by size
   UndefinedWords undefined_words_;
+  bool discards_ = false;
   UndefinedLoads undefined_loads_;
   std::map<std::uint64_t, std::uint64_t> heap_freed_; // offset → bytes, of blocks that nobody owns any more
   std::map<std::uint64_t, HeapUse> heap_; // of malloc: by offset, in use

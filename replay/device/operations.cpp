@@ -371,7 +371,8 @@ void DeviceImpl::check_written(const trace::Operation& operation) {
   error.address = copy.source.address;
   error.bytes = source.bytes();
   error.nearest_allocation = nearest_allocation(copy.source.address, &freed);
-  error.text = copy.api + " gives the host bytes that nobody wrote" + where;
+  error.text = copy.api + " gives the host bytes that nobody wrote" +
+               (machine_->discards() ? " since they were discarded, if ever" : "") + where;
   say(error);
 }
 

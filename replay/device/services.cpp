@@ -14,6 +14,7 @@
 #include "replay/device/watch.h"
 #include "replay/engine/tables.h"
 #include "replay/engine/written.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::device {
 
@@ -88,7 +89,10 @@ struct MachineServices {
       return 0u;
     };
     if (std::has_single_bit(bytes) && address & (bytes - 1)) return refuse(MemoryError::Kind::misaligned);
+    const std::vector<Site>& sites = *block(t).launch->request.sites->sites;
+    const bool global = site < sites.size() && sites[site].space == Space::global;
     if (address & window_bit) {
+      if (global && ptx::is_discard(sites[site])) return refuse(MemoryError::Kind::wrong_space);
       auto inside = [&](std::uint64_t window, std::uint64_t size) {
         return address - window < size && bytes <= size - (address - window);
       };
@@ -96,8 +100,6 @@ struct MachineServices {
       if (inside(shared_window, launch.total_shared) || inside(local_window, t->stack_bytes)) return 1;
       if (shared_place(block(t), address, bytes).block) return 1; // another block's of the cluster
       if (!is_write && inside(param_window, block(t).launch->request.params.size())) return 1;
-      const std::vector<Site>& sites = *block(t).launch->request.sites->sites;
-      const bool global = site < sites.size() && sites[site].space == Space::global;
       return refuse(global ? MemoryError::Kind::wrong_space : MemoryError::Kind::out_of_bounds);
     }
     if (m.options_.environment->legal(address, bytes)) return 1;

@@ -23,6 +23,10 @@ void UndefinedWords::copy(std::uint64_t to, std::uint64_t from, std::uint64_t by
   for (const auto& [address, load] : found) add(address, std::min<std::uint64_t>(8, to + bytes - address), load);
 }
 
+void UndefinedWords::forget(std::uint64_t address, std::uint64_t bytes) {
+  words_.erase(words_.lower_bound(address / 8), words_.lower_bound((address + bytes + 7) / 8));
+}
+
 std::uint32_t UndefinedLoads::add(const trace::MemoryError& error) {
   const auto [at, fresh] = numbers_.emplace(std::pair{error.module, error.site}, std::uint32_t(loads_.size()));
   if (fresh) loads_.push_back({error, false});
@@ -44,7 +48,8 @@ const char* text_of(UndefinedUse use) {
     case UndefinedUse::branch: return ", and decides by it what to do next";
     case UndefinedUse::operand: return ", and an atomic operation computes with it";
     case UndefinedUse::result: return ", and stores what it computes from it where the host can see it";
-    case UndefinedUse::atomic: break;
+    case UndefinedUse::atomic:
+    case UndefinedUse::discard: break;
   }
   return "";
 }
@@ -120,10 +125,11 @@ std::uint32_t Machine::undefined_load(const engine::ThreadContext& thread, std::
   error.address = address;
   error.bytes = bytes;
   error.access = atomic ? AccessKind::atomic : AccessKind::read;
-  error.text =
-      std::string(atomic ? "computes with " : "reads ") + (shared  ? "shared memory that no thread of the block wrote"
-                                                           : local ? "local memory that the thread did not write"
-                                                                   : "memory that nobody wrote since it was allocated");
+  error.text = std::string(atomic ? "computes with " : "reads ") +
+               (shared      ? "shared memory that no thread of the block wrote"
+                : local     ? "local memory that the thread did not write"
+                : discards_ ? "memory that nobody wrote since it was allocated or discarded"
+                            : "memory that nobody wrote since it was allocated");
   bool freed = false;
   if (!shared && !local && address)
     error.nearest_allocation = options_.environment->nearest_allocation(address, &freed);
@@ -141,6 +147,10 @@ std::int64_t Machine::find_undefined(std::uint64_t host, std::uint64_t bytes) co
 void Machine::undefined(engine::ThreadContext& thread, std::uint32_t site, UndefinedUse use, std::uint64_t address,
                         std::uint32_t bytes) {
   if (!options_.sink || !options_.environment->tracks_written()) return;
+  if (use == UndefinedUse::discard) {
+    discards_ = true;
+    return undefined_words_.forget(to_host(address), bytes);
+  }
   Block& block = *static_cast<Block*>(thread.block->block);
   const bool atomic = use == UndefinedUse::atomic;
   const std::uint32_t load =

@@ -27,6 +27,7 @@ class UndefinedWords {
       if (body(at->first * 8)) return at->second;
     return -1;
   }
+  void forget(std::uint64_t address, std::uint64_t bytes);
   bool empty() const { return words_.empty(); }
   void clear() { words_.clear(); }
 

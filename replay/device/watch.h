@@ -98,7 +98,7 @@ class Watch {
     bool agents = false; // of mbarriers, copies, proxies: told when it takes effect
     Scope scope = Scope::none; // none: weak
   };
-  static constexpr std::uint32_t most_bytes = 64; // of an access
+  static constexpr std::uint32_t most_bytes = 128; // of an access
   using Bytes = std::array<std::uint8_t, most_bytes>;
   struct Now { // the operation that is being performed
     const Traits* traits = nullptr;

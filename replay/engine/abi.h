@@ -173,6 +173,9 @@ struct Services {
   void (*tensor_map_copy)(ThreadContext*, std::uint32_t site, std::uint64_t destination, std::uint64_t source);
 };
 
+// Nothing that programs compute with by intention.
+inline constexpr std::uint64_t discard_pattern = 0xDDDD'DDDD'DDDD'DDDD;
+
 struct ExecContext {
   std::int64_t quantum = 0; // visible operations that may run before the thread must stop (control mode);
                             // strong operations in loops, in every mode
@@ -185,6 +188,7 @@ struct ExecContext {
   std::uint64_t changes = 0;
   void* machine = nullptr;
   Shadows* shadows = nullptr; // Mode::precision
+  std::uint64_t discarded = discard_pattern; // what `discard` leaves, again and again
 };
 
 struct LaunchContext {

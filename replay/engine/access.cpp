@@ -97,8 +97,7 @@ void check_each(Builder& b, const Access& a) {
   auto& ir = b.ir;
   Value* address = b.offset(a.place);
   Value* aligned = nullptr;
-  unsigned natural = 1;
-  while (natural < a.bytes && natural < 32) natural *= 2;
+  const unsigned natural = alignment(a.bytes);
   if (natural > 1) aligned = ir.CreateICmpEQ(ir.CreateAnd(address, b.constant(64, natural - 1)), b.constant(64, 0));
   auto both = [&](Value* x, Value* y) { return x ? ir.CreateAnd(x, y) : y; };
   Value* good = nullptr;
@@ -116,8 +115,11 @@ void check_each(Builder& b, const Access& a) {
       Value* end = ir.CreateAdd(ir.CreateAnd(where, b.constant(64, 15)), b.constant(64, a.bytes));
       fits = ir.CreateICmpULE(end, ir.CreateZExt(valid, b.i(64)));
     } else {
-      Value* next = b.context_load(ir.CreateGEP(ir.getInt8Ty(), shadow, granule), 1, b.i(8));
-      fits = ir.CreateAnd(ir.CreateICmpEQ(valid, b.constant(8, 16)), ir.CreateICmpEQ(next, b.constant(8, 16)));
+      const unsigned granules = natural / 16;
+      Value* first = ir.CreateAnd(granule, b.constant(64, ~std::uint64_t(granules - 1))); // as of an aligned address
+      Value* all = b.context_load(ir.CreateGEP(ir.getInt8Ty(), shadow, first), 0, b.i(8 * granules));
+      fits = ir.CreateICmpEQ(
+          all, llvm::ConstantInt::get(all->getType(), llvm::APInt::getSplat(8 * granules, llvm::APInt(8, 16))));
     }
     return ir.CreateAnd(inside, fits);
   };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "replay/engine/builder.h"
+#include "tracer/ptx/sites.h"
 
 namespace deadheat::engine {
 
@@ -18,6 +19,13 @@ struct Access {
   bool strong = false;  // strong or atomic, and possibly visible
   std::uint8_t commutes = 0; // of atomics whose order among themselves nobody can tell: which (RegionRange::operation)
 };
+
+// What the address of an access must be a multiple of (PTX ISA 9.0, 5.4.2, 9.7.9.17).
+inline unsigned alignment(unsigned bytes) {
+  unsigned natural = 1;
+  while (natural < bytes && natural < ptx::discarded_bytes) natural *= 2;
+  return natural;
+}
 
 // Whether accesses to the space are visible operations at all (local and param ones are not). Constants are memory of
 // the device that copies write while other kernels may read it.

@@ -56,7 +56,7 @@ constexpr Line lines[] = {
     // memory
     {Opcode::ld, lower_ld}, {Opcode::ldu, lower_ld}, {Opcode::st, lower_st}, {Opcode::atom, lower_atom},
     {Opcode::red, lower_atom}, {Opcode::membar, lower_fence}, {Opcode::fence, lower_fence}, {Opcode::cp, lower_cp},
-    {Opcode::prefetch, lower_nothing}, {Opcode::prefetchu, lower_nothing}, {Opcode::discard, lower_nothing},
+    {Opcode::prefetch, lower_nothing}, {Opcode::prefetchu, lower_nothing}, {Opcode::discard, lower_discard},
     {Opcode::applypriority, lower_nothing},
     // control
     {Opcode::bra, lower_bra}, {Opcode::brx, lower_brx}, {Opcode::call, lower_call}, {Opcode::ret, lower_ret},

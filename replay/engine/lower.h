@@ -72,6 +72,7 @@ void lower_createpolicy(Builder&, const ptx::Instruction&);
 // ---- lower_memory.cpp, lower_atomic.cpp
 void lower_ld(Builder&, const ptx::Instruction&);
 void lower_st(Builder&, const ptx::Instruction&);
+void lower_discard(Builder&, const ptx::Instruction&);
 void lower_atom(Builder&, const ptx::Instruction&);
 void lower_fence(Builder&, const ptx::Instruction&);
 void lower_cp(Builder&, const ptx::Instruction&);

@@ -107,6 +107,23 @@ void lower_st(Builder& b, const ptx::Instruction& i) {
   }
 }
 
+// What it leaves whoever reads it next sees (ExecContext::discarded), so that a read that should not is no secret.
+void lower_discard(Builder& b, const ptx::Instruction& i) {
+  if (i.operands.empty()) return b.refuse("operands");
+  before_access(b, i.operands[0], Space::global, false);
+  Access a;
+  a.place = b.place(i.operands[0], Space::global);
+  a.bytes = ptx::discarded_bytes;
+  a.is_write = true;
+  check_access(b, a);
+  log_access(b, a, {});
+  Value* pointer = b.host_pointer(a.place);
+  Value* exec = b.exec_context();
+  Value* left =
+      b.entry_value("discarded", [&] { return b.context_load(exec, offsetof(ExecContext, discarded), b.i(64)); });
+  for (unsigned at = 0; at < a.bytes; at += 8) b.store(left, b.pointer_at(pointer, at), a.place.space);
+}
+
 // A fence orders nothing by itself in a sequential execution: it is a place to stop (PTX ISA 9.7.13.4). Of proxy fences
 // those of the asynchronous proxy matter to what is modelled, and those that release or acquire.
 void lower_fence(Builder& b, const ptx::Instruction&) {

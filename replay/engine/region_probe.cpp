@@ -161,8 +161,7 @@ void ProbeNotes::note(Builder& b, const Access& a) {
   RegionRange& range = ranges_[group.range];
   range.low = std::min(range.low, a.place.displacement);
   range.end = std::max(range.end, a.place.displacement + std::int64_t(a.bytes));
-  unsigned natural = 1;
-  while (natural < a.bytes && natural < 32) natural *= 2;
+  const unsigned natural = alignment(a.bytes);
   const unsigned rest = unsigned(std::uint64_t(a.place.displacement) & (natural - 1));
   if (natural == 1 || !group.aligned.insert({natural, rest}).second) return;
   if (!misaligned_) misaligned_ = slot(b, 0);

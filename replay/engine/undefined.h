@@ -74,6 +74,7 @@ class Undefined {
   void load(const ptx::Instruction& instruction, const Access& access);
   void store(const ptx::Instruction& instruction, const Access& access);
   void atomic(const ptx::Instruction& instruction, const Access& access);
+  void discard(const Access& access);
   void note_origin(const Access& access);
   void report(Value* condition, UndefinedUse use, Value* address, unsigned bytes);
 

@@ -68,9 +68,11 @@ Value* Undefined::is_local(const Builder::Place& place) {
 }
 
 void Undefined::access(const Access& a) {
-  if (a.place.space == Space::param || a.place.space == Space::constant || a.bytes == 0 || a.bytes > 32) return;
+  if (a.place.space == Space::param || a.place.space == Space::constant || a.bytes == 0) return;
   const ptx::Instruction* i = b_.function.body[b_.statement].instruction();
   if (!i || i->opcode == Opcode::cp) return; // the copy itself comes later
+  if (i->opcode == Opcode::discard) return discard(a);
+  if (a.bytes > 32) return;
   if (a.is_atomic)
     atomic(*i, a);
   else if (a.is_write)
@@ -142,6 +144,12 @@ void Undefined::store(const ptx::Instruction& i, const Access& a) {
     report(some, UndefinedUse::result, b_.generic_address(a.place), a.bytes);
   else if (kept)
     report(ir.CreateAnd(some, kept), UndefinedUse::result, b_.generic_address(a.place), a.bytes);
+}
+
+void Undefined::discard(const Access& a) {
+  Value* shadow = shadow_pointer(a, written_nowhere);
+  b_.ir.CreateMemSet(shadow, b_.constant(8, 0), a.bytes, llvm::MaybeAlign(1));
+  report(b_.ir.getTrue(), UndefinedUse::discard, b_.generic_address(a.place), a.bytes);
 }
 
 void Undefined::load_words(const Access& a) {

@@ -90,6 +90,7 @@ UndefinedFlow undefined_flow(const ptx::Instruction& i) {
     case Opcode::ld:
     case Opcode::ldu:
     case Opcode::st:
+    case Opcode::discard:
     case Opcode::atom:
     case Opcode::red:
     case Opcode::tex:
@@ -132,6 +133,7 @@ bool decides_by_guard(const ptx::Instruction& i) {
     case Opcode::exit:
     case Opcode::trap:
     case Opcode::st:
+    case Opcode::discard:
     case Opcode::sust:
     case Opcode::atom:
     case Opcode::red:

@@ -2,9 +2,9 @@
 //
 // Code compiled with Mode::written keeps a shadow byte for each byte of the device arena, at a fixed distance from it,
 // and for each byte of a block's shared memory, behind it. A set bit: written, or copied from a written one; a bit that
-// is not set has been undefined since the memory was handed out. What else changes memory while such code runs must
-// keep the shadow too (device/memory.h, Machine::shared_written). Host memory is the host's to write at any time: it
-// counts as written. A thread's stack, where its local memory lies, has its shadow behind it.
+// is not set has been undefined since the memory was handed out, or discarded. What else changes memory while such code
+// runs must keep the shadow too (device/memory.h, Machine::shared_written). Host memory is the host's to write at any
+// time: it counts as written. A thread's stack, where its local memory lies, has its shadow behind it.
 //
 // What is reported: undefined.h.
 //
@@ -32,7 +32,8 @@ enum class UndefinedUse : std::uint32_t {
   branch = 1, // which way a thread goes, or whether it does something
   operand = 2, // what an atomic writes or compares with
   atomic = 3, // an atomic computes with what its memory held
-  result = 4 // a store of a result; not reported yet, unless the host can see it
+  result = 4, // a store of a result; not reported yet, unless the host can see it
+  discard = 5 // nothing: the memory is undefined from here on, whatever was known of it
 };
 
 } // namespace deadheat::engine

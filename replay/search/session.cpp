@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include "tracer/ptx/sites.h"
 #include "tracer/recorder/reader.h"
 #include "tracer/recorder/writer.h"
 
@@ -282,7 +283,8 @@ Expected<const ValueTypes*> Session::value_types() const {
       if (table == sites.end() || access.site >= table->second.size()) return true;
       const Site& site = table->second[access.site];
       unsigned lane = unsigned(std::countr_zero(access.mask)); // one lane speaks for the warp
-      if (site.access != AccessKind::read) types.wrote(here(access.address[lane]), site.element_bytes, site.type);
+      if (site.access != AccessKind::read && !ptx::is_discard(site))
+        types.wrote(here(access.address[lane]), site.element_bytes, site.type);
       return true;
     }
     bool record(trace::Record& record) override {

@@ -104,6 +104,24 @@ TEST_F(Written, OfMatricesNobodyKnowsWhoseBytesTheyAre) {
   store(memory + 16, 9, of);
   EXPECT_EQ(values(), "unknown");
 }
+TEST_F(Written, WhatADiscardLeavesNobodyKnows) {
+  auto discard = write(16, 8);
+  discard.opcode = "discard.global.L2";
+  set(0xDD, 1, memory, 128);
+  store(memory, 0, discard);
+  EXPECT_EQ(values(), "unknown");
+}
+TEST_F(Written, TwoDiscards) {
+  auto discard = write(16, 8);
+  discard.opcode = "discard.L2";
+  const auto site = trace.site(1, discard);
+  for (const std::uint32_t stream : {1u, 2u}) {
+    const auto l = trace.launch(stream);
+    trace.access(l, 0, 0, site, memory);
+    trace.end_launch(l);
+  }
+  EXPECT_EQ(values(), "unknown");
+}
 TEST_F(Written, TwoSets) {
   set(0x0101, 2, memory, 64);
   set(1, 1, memory + 3, 9, 1);

@@ -190,6 +190,8 @@ TEST(Spread, KernelsTakeTheirWay) {
       {"a neighbour's element of what is written", "ld.global.u32 %r1, [%c+4];\nst.global.u32 [%c], %r1;",
        Blocks::dependent},
       {"everybody's element", "st.global.u32 [%C], %g;", Blocks::dependent},
+      {"lines that blocks discard", own + "and.b64 %q1, %d, -128;\ndiscard.global.L2 [%q1], 128;", Blocks::independent},
+      {"a line that everybody discards", own + "discard.global.L2 [%D], 128;", Blocks::dependent},
       {"counts", "and.b32 %r1, %t, 3;\nmul.wide.u32 %q1, %r1, 4;\nadd.u64 %q2, %D, %q1;\nred.global.add.u32 [%q2], %g;",
        Blocks::independent},
       {"counts that nobody reads", "atom.global.add.u32 %r1, [%D], %t;", Blocks::independent},

@@ -11,7 +11,7 @@ using device::Progress;
 
 namespace {
 
-enum : std::uint32_t { write_x, read_x, write_out, flag_store, flag_load, fences, add, narrow_add };
+enum : std::uint32_t { write_x, read_x, write_out, flag_store, flag_load, fences, add, narrow_add, write_line };
 
 // Block 0 writes x and then the flag; block 1 waits for the flag and reads x.
 template <Mode M, bool First, bool Second> std::int32_t message(ThreadContext* t, std::uint8_t* bytes) {
@@ -41,6 +41,30 @@ template <Mode M, bool First, bool Second> std::int32_t message(ThreadContext* t
 template <Mode M> std::int32_t no_fences(ThreadContext* t, std::uint8_t* b) { return message<M, false, false>(t, b); }
 template <Mode M> std::int32_t one_fence(ThreadContext* t, std::uint8_t* b) { return message<M, false, true>(t, b); }
 template <Mode M> std::int32_t two_fences(ThreadContext* t, std::uint8_t* b) { return message<M, true, true>(t, b); }
+
+// The same without fences, of a whole line, of which the last word is read.
+struct Line {
+  explicit Line(std::uint32_t word) { std::fill(std::begin(words), std::end(words), word); }
+  std::uint32_t words[32];
+};
+template <Mode M> std::int32_t line(ThreadContext* t, std::uint8_t* bytes) {
+  struct Mine : Frame {
+    std::uint32_t value;
+  };
+  auto& f = frame<Mine>(bytes);
+  BEGIN
+  if (t->block->linear == 0) {
+    STORE(write_line, param<std::uint64_t>(t, 8), Line, 9);
+    STRONG_STORE(flag_store, param<std::uint64_t>(t, 0), 1);
+  } else {
+    do {
+      STRONG_LOAD(flag_load, param<std::uint64_t>(t, 0), f.value);
+    } while (!f.value);
+    LOAD(read_x, param<std::uint64_t>(t, 8) + 124, std::uint32_t, f.value);
+    STORE(write_out, param<std::uint64_t>(t, 16), std::uint32_t, f.value);
+  }
+  END
+}
 
 // Block 0 sets the flag; block 1 looks at other memory, too, while it waits for it.
 template <Mode M> std::int32_t looks_about(ThreadContext* t, std::uint8_t* bytes) {
@@ -97,9 +121,12 @@ FakeSource make_source() {
   s.site(K::access, AccessKind::atomic, Ordering::relaxed, "atom.add.u32");
   s.site(K::access, AccessKind::atomic, Ordering::relaxed, "atom.cta.add.u32");
   s.sites[narrow_add].scope = Scope::cta;
+  s.site(K::access, AccessKind::write, Ordering::weak, "discard.global.L2", 16);
+  s.sites[write_line].elements = 8;
   ADD_KERNEL(s, no_fences, 16, 0);
   ADD_KERNEL(s, one_fence, 16, 0);
   ADD_KERNEL(s, two_fences, 16, 0);
+  ADD_KERNEL(s, line, 16, 0);
   ADD_KERNEL(s, looks_about, 16, 0);
   ADD_KERNEL(s, wide_count, 16, 0);
   ADD_KERNEL(s, narrow_count, 16, 0);
@@ -120,9 +147,9 @@ class Watched : public ::testing::Test {
  protected:
   Watched() : source(make_source()), rig(std::make_unique<Rig>(source)) { rig->load(); }
   void record(const std::string& kernel, std::uint32_t blocks, std::uint64_t more = 0) {
-    const std::uint64_t a = rig->alloc(4), b = rig->alloc(64), out = rig->alloc(64);
+    const std::uint64_t a = rig->alloc(4), b = rig->alloc(128), out = rig->alloc(64);
     rig->set(a, 0, 4);
-    rig->set(b, 0, 64);
+    rig->set(b, 0, 128);
     rig->set(out, 0, 64);
     const bool counts = kernel.find("count") != std::string::npos;
     rig->launch(kernel, blocks, 1, counts ? std::vector<std::uint64_t>{a, b, more} : std::vector{a, b, out});
@@ -146,7 +173,7 @@ class Watched : public ::testing::Test {
 } // namespace
 
 TEST_F(Watched, WithoutAFenceTheOldDataIsSeen) {
-  for (const char* kernel : {"no_fences", "one_fence"}) {
+  for (const char* kernel : {"no_fences", "one_fence", "line"}) {
     rig = nullptr;
     rig = std::make_unique<Rig>(source);
     rig->load();

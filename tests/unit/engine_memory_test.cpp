@@ -409,6 +409,64 @@ TEST(Checks, faults_name_what_was_wrong) {
   }
 }
 
+const char* const discards = R"(
+.visible .entry k(.param .u64 p)
+{
+  .reg .b64 %a<3>; .reg .b32 %r<3>;
+  ld.param.u64 %a1, [p];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %a2, %r1, 256;
+  add.u64 %a1, %a1, %a2;
+  discard.global.L2 [%a1+128], 128;
+  st.global.u32 [%a1+132], %r1;
+  ret;
+}
+.visible .entry generic(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; discard.L2 [%a], 128; ret; }
+)";
+
+// Every second line, by a thread each; then a word of it is written again.
+TEST_P(Modes, discarded_lines) {
+  constexpr std::uint32_t threads = 5, words = threads * 64;
+  Runner r(header + discards);
+  r.mode = mode();
+  r.quantum = 1;
+  std::vector<std::uint32_t> expected(words, 7);
+  const std::uint64_t place = r.allocate(words * 4 + 128), p = (place + 127) / 128 * 128;
+  std::memcpy(r.host(p), expected.data(), words * 4);
+  for (std::uint32_t w = 0; w < words; ++w)
+    if (w / 32 % 2) expected[w] = w % 32 == 1 ? w / 64 : std::uint32_t(discard_pattern);
+  r.launch("k", {1}, {threads}, p);
+  EXPECT_EQ(r.fault, "");
+  EXPECT_EQ(r.download<std::uint32_t>(p, words), expected);
+  EXPECT_EQ(r.visible, r.mode.control ? 2 * threads : 0u);
+  ASSERT_EQ(r.log.size(), r.mode.record ? 2 * threads : 0u);
+  if (r.mode.record) {
+    EXPECT_EQ(r.log[0].second.address, p + 128);
+    EXPECT_EQ(r.log[0].second.digest, 0u);
+  }
+}
+
+TEST(Checks, lines_that_cannot_be_discarded) {
+  Runner r(header + discards);
+  r.mode.check = true;
+  const auto fault = [&](const std::string& kernel, std::uint64_t address) {
+    r.launch(kernel, {1}, {1}, kernel == "k" ? address - 128 : address);
+    return r.fault;
+  };
+  const std::uint64_t p = (r.allocate(4 * 128) + 127) / 128 * 128;
+  for (const std::uint64_t address : {p + 4, p + 16, p + 32, p + 64, shared_window}) {
+    EXPECT_EQ(fault("k", address), "write 128 site 0") << address - p;
+    EXPECT_EQ(fault("generic", address), "write 128 site 3") << address - p;
+  }
+  // Wherever memory begins and ends in a line.
+  for (std::uint64_t bytes = 16; bytes <= 400; bytes += 16) {
+    const std::uint64_t place = r.allocate(bytes), end = place + bytes;
+    for (std::uint64_t line = place / 128 * 128; line < end; line += 128)
+      EXPECT_EQ(fault("generic", line), line < place || line + 128 > end ? "write 128 site 3" : "")
+          << place % 128 << ", " << bytes;
+  }
+}
+
 const char* const copies = R"(
 .visible .entry k(.param .u64 in, .param .u64 out)
 {

@@ -242,13 +242,32 @@ const std::string stores = "{\n.reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.u
 // What a kernel calls belongs to what its trace lacks.
 TEST(InstrumentTest, SitesOfCalledFunctionsAreLeftOutOfTheirKernels) {
   const Modules made = module_of(
-      ".func f(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\ndiscard.global.L2 [%a], 128;\nret;\n}\n"
+      ".func f(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n"
+      "multimem.red.relaxed.sys.global.add.u32 [%a], 1;\nret;\n}\n"
       ".entry k(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n{\n.param .u64 q;\nst.param.u64 [q], %a;\n"
       "call f, (q);\n}\nret;\n}\n.entry other(.param .u64 p)\n" +
       stores);
   ASSERT_EQ(made.kernels, "k other ");
   EXPECT_EQ(made.left_out(0), 1u);
   EXPECT_EQ(made.left_out(1), 0u);
+}
+
+// A write of which nothing is told but where; the instruction itself stays.
+TEST(InstrumentTest, DiscardsAreWrites) {
+  for (const std::string opcode : {"discard.global.L2", "discard.L2"}) {
+    const Modules made = module_of(".entry k(.param .u64 p)\n{\n.reg .b64 %a;\nld.param.u64 %a, [p];\n" + opcode +
+                                   " [%a+256], 128;\nret;\n}\n");
+    ASSERT_EQ(made.kernels, "k ");
+    EXPECT_EQ(made.left_out(), 0u);
+    const std::string& text = made.instrumentation.text;
+    const std::size_t first = text.find(opcode + " [%a+256], 128;");
+    ASSERT_NE(first, text.npos);
+    EXPECT_NE(text.find(opcode + " [%a+256], 128;", first + 1), text.npos);
+    unsigned writes = 0;
+    for (const Segment& segment : made.instrumentation.segments)
+      for (const Slot& slot : segment.slots) writes += slot.kind == Slot::Kind::write && !slot.narrow;
+    EXPECT_EQ(writes, 1u);
+  }
 }
 
 // Whatever it calls by an address has no clone: its accesses are lost, and with what would order them, everything.

@@ -39,6 +39,8 @@ TEST(PtxSites, Accesses) {
   using A = AccessKind;
   using S = Space;
   using O = Ordering;
+  expect_access("discard.global.L2 [%rd1], 128;", A::write, S::global, O::weak, Scope::none, 16, 8, "b128");
+  expect_access("discard.L2 [%rd1], 128;", A::write, S::global, O::weak, Scope::none, 16, 8, "b128");
   expect_access("ld.global.v4.f32 {%f1,%f2,%f3,%f4}, [%rd1];", A::read, S::global, O::weak, Scope::none, 4, 4, "f32");
   expect_access("ld.u32 %r1, [%rd1];", A::read, S::generic, O::weak, Scope::none, 4, 1, "u32");
   expect_access("ld.global.nc.u8 %rs1, [%rd1];", A::read, S::global, O::nc, Scope::none, 1, 1, "u8");
@@ -245,8 +247,8 @@ TEST(PtxSites, LaterPtx) {
 TEST(PtxSites, OpaqueAndAbsent) {
   for (const char* text :
        {"sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};", "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f5,%f6}];",
-        "discard.global.L2 [%rd1], 128;", "tcgen05.wait::ld.sync.aligned;",
-        "multimem.ld_reduce.weak.global.add.f32 %f1, [%rd1];", "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
+        "tcgen05.wait::ld.sync.aligned;", "multimem.ld_reduce.weak.global.add.f32 %f1, [%rd1];",
+        "st.async.release.gpu.global.b32 [%rd1], %r2;"}) {
     EXPECT_EQ(site_of(text).kind, SiteKind::opaque) << text;
   }
   Module m = kernel_of(

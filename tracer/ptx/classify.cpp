@@ -96,6 +96,18 @@ bool atomic(const Instruction& i, Site& site) {
   return true;
 }
 
+// discard (9.7.9.17): a weak write of values that nobody may rely on, to a line of global memory; of other memory it is
+// undefined.
+bool discard(const Instruction&, Site& site) {
+  site.kind = SiteKind::access;
+  site.access = AccessKind::write;
+  site.space = Space::global;
+  site.element_bytes = 16;
+  site.elements = discarded_bytes / 16;
+  site.type = "b128";
+  return true;
+}
+
 // ldmatrix, stmatrix: each lane that gives an address accesses a row of 16 bytes (9.7.14.5.15, .16)
 bool matrix_row(const Instruction& i, Site& site) {
   site.kind = SiteKind::access;
@@ -134,7 +146,7 @@ bool wmma(const Instruction& i, Site& site) {
     if (!i.has(shape.modifier)) continue;
     unsigned count = i.has(M::a) ? shape.m * shape.k : i.has(M::b) ? shape.k * shape.n : shape.m * shape.n;
     site.elements = std::uint8_t(count / 32 == 0 ? 1 : count / 32);
-    if (bits(i.type()) < 8) {  // of the smallest types a word
+    if (bits(i.type()) < 8) { // of the smallest types a word
       site.type = "b32";
       site.element_bytes = 4;
       site.elements = std::uint8_t(count * bits(i.type()) / 32 / 32);
@@ -195,7 +207,7 @@ bool warp_value(const Instruction& i, Site& site) {
 
 // mbarrier.*: arrive is release.cta, waits are acquire.cta, transaction counts relaxed.cta unless written (9.7.13.15)
 bool mbarrier(const Instruction& i, Site& site) {
-  if (i.has(M::pending_count)) return false;  // looks at a register
+  if (i.has(M::pending_count)) return false; // looks at a register
   site.kind = SiteKind::mbarrier;
   set_space(i, site);
   site.element_bytes = 8;
@@ -252,7 +264,7 @@ bool copy(const Instruction& i, Site& site) {
     site.arrive_only = true;
     return true;
   }
-  for (std::string_view word : i.modifier_texts) {  // the first space is the destination's
+  for (std::string_view word : i.modifier_texts) { // the first space is the destination's
     Space space = space_of_word(word);
     if (space == Space::generic) continue;
     site.space = space;
@@ -262,7 +274,7 @@ bool copy(const Instruction& i, Site& site) {
   site.access = i.has(M::reduce) ? AccessKind::atomic : AccessKind::write;
   if (bulk) {
     site.kind = SiteKind::bulk_copy;
-    if (i.has(M::reduce)) {  // each element is a relaxed.gpu reduction
+    if (i.has(M::reduce)) { // each element is a relaxed.gpu reduction
       site.ordering = Ordering::relaxed;
       site.scope = Scope::gpu;
       set_elements(i, site);
@@ -312,7 +324,6 @@ bool opaque(const Instruction& i, Site& site) {
   set_space(i, site);
   switch (i.opcode) {
     case Opcode::sust:
-    case Opcode::discard:
     case Opcode::clusterlaunchcontrol: site.access = AccessKind::write; break;
     case Opcode::sured: site.access = AccessKind::atomic; break;
     case Opcode::multimem: { // loads and stores are weak, reductions relaxed.sys unless written
@@ -385,7 +396,7 @@ constexpr Row rows[] = {
     {Opcode::call, call},
     {Opcode::clusterlaunchcontrol, opaque},
     {Opcode::cp, copy},
-    {Opcode::discard, opaque},
+    {Opcode::discard, discard},
     {Opcode::elect, warp_value},
     {Opcode::exit, thread_end},
     {Opcode::fence, fence},

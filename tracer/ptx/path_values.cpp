@@ -30,7 +30,8 @@ PathValues::PathValues(const Function& function, const std::vector<RegisterId>& 
   for (std::uint32_t n = 0; n < followed.size(); ++n) place_[followed[n]] = n;
   for (const Statement& statement : function.body) {
     const Instruction* i = statement.instruction();
-    if (i && (i->opcode == Opcode::st || i->opcode == Opcode::atom || i->opcode == Opcode::red))
+    if (i && (i->opcode == Opcode::st || i->opcode == Opcode::atom || i->opcode == Opcode::red ||
+              i->opcode == Opcode::discard))
       written_.insert(variable_of(*i));
   }
   written_.erase(std::string_view());

@@ -145,6 +145,7 @@ bool has_texels(const Site& site) {
 } // namespace
 
 bool is_texture(const Site& site) { return site.kind == SiteKind::opaque && has_texels(site); }
+bool is_discard(const Site& site) { return site.kind == SiteKind::access && site.opcode.starts_with("discard"); }
 bool is_texel(const Site& site) { return site.kind == SiteKind::access && has_texels(site); }
 
 SiteTable site_table(const Module& module) {
@@ -182,7 +183,7 @@ SiteTable site_table(const Module& module) {
       site->function = function.name;
       site->instruction = s;
       site->ptx_line = i->source_line;
-      if (site->kind == SiteKind::access) site->type = value_type(*i, types);
+      if (site->kind == SiteKind::access && !is_discard(*site)) site->type = value_type(*i, types);
       auto [chain, added] = frames.try_emplace(i->location);
       if (added) chain->second = source_frames(module, i->location, function.name);
       site->source = chain->second;

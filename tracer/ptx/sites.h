@@ -56,6 +56,10 @@ bool of_later_ptx(const Instruction& instruction);
 bool is_texture(const Site& site);
 bool is_texel(const Site& site); // one of those others
 
+// A write that leaves values that nobody may rely on: what it writes is not known.
+bool is_discard(const Site& site);
+inline constexpr std::uint32_t discarded_bytes = 128; // and what its address is a multiple of
+
 // Bytes of what a site reads or writes at once. An atomic operation on a packed type is one on each of its two values
 // (PTX ISA 9.0, 8.2.2): f16x2 does not overlap a u32 completely, and does overlap an f16 so.
 std::uint8_t value_bytes(const Site& site);

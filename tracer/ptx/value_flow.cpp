@@ -47,7 +47,7 @@ bool reads_memory(const Instruction& i) {
 }
 
 bool writes_memory(const Instruction& i) {
-  return i.opcode == Opcode::st || i.opcode == Opcode::atom || i.opcode == Opcode::red ||
+  return i.opcode == Opcode::st || i.opcode == Opcode::atom || i.opcode == Opcode::red || i.opcode == Opcode::discard ||
          i.opcode == Opcode::stmatrix || (i.opcode == Opcode::wmma && i.has(Modifier::store));
 }
 
