@@ -187,7 +187,7 @@ TEST(WarpsOfCopies, SourcesLeftOutAreCounted) {
   for (unsigned jobs : {1u, 2u}) {
     detect::FindOptions options;
     options.jobs = jobs;
-    options.memory_limit = 8'000 * jobs; // less than one page takes
+    options.memory_limit = 8'000; // less than one page takes
     const detect::Findings less = detect::find_races(chunks, options);
     EXPECT_TRUE(less.races.empty());
     EXPECT_GE(less.unchecked, 32 * copies);
