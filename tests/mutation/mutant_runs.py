@@ -27,24 +27,28 @@ class Runner:
     def __init__(self, deadheat, host_calls, cache, deadline=0):
         """cache: a folder for compiled kernels; a mutant's run compiles the one that it changes."""
         self.deadheat, self.host_calls, self.deadline = os.path.abspath(deadheat), host_calls, deadline
+        self.cache = cache
         libraries = os.path.join(os.path.dirname(self.deadheat), "..", "lib")
         self.library = " ".join(os.path.join(libraries, name) for name in ("libcudart.so.13", "libcuda.so.1"))
-        self.environment = dict(os.environ, DEADHEAT_CACHE=cache)
 
     def time_left(self, limit):
         return min(limit, self.deadline - time.monotonic()) if self.deadline else limit
 
-    def run(self, binary, directory, limit, host=None, loads_from=""):
+    def run(self, binary, directory, limit, host=None, loads_from="", only=""):
         """Records and analyzes; PTX is in directory/ptx. host: variables of host_calls.cpp; loads_from: the variable that
-        tells a program where the PTX is that it loads by itself."""
+        tells a program where the PTX is that it loads by itself; only: the kernel of whose launches accesses are recorded,
+        as the PTX names it."""
         begin = time.monotonic()
         trace = os.path.join(directory, "trace")
         shutil.rmtree(trace, ignore_errors=True)
         said = lambda how: Run(how, {}, 0, 0, None, time.monotonic() - begin, trace)
         preload = self.library if host is None else "%s %s" % (self.host_calls, self.library)
         ptx = os.path.join(directory, "ptx")
-        environment = dict(self.environment, LD_PRELOAD=preload, **(host or {}), **({loads_from: ptx} if loads_from else {}),
-                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, ptx))
+        # Each program has a cache of its own: whoever adds to one looks at all of it.
+        plain = dict(os.environ, DEADHEAT_CACHE=os.path.join(self.cache, os.path.basename(binary)))
+        environment = dict(plain, LD_PRELOAD=preload, **(host or {}), **({loads_from: ptx} if loads_from else {}),
+                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, ptx) + (
+                               ":kernel=^%s$" % re.escape(only) if only else ""))
         patience = self.time_left(limit)
         status, errors = self.wait([binary], directory, environment, patience)
         if status is None and patience < limit:
@@ -55,7 +59,7 @@ class Runner:
         if os.path.exists(report):
             os.remove(report)
         analyzed, _ = self.wait([self.deadheat, "analyze", "--jobs", "1", "--json", report, trace], directory,
-                                self.environment, max(1, self.time_left(limit)))
+                                plain, max(1, self.time_left(limit)))
         if analyzed is None or not os.path.exists(report):
             return said("cut" if self.time_left(limit) < limit else "fails")
         seconds = time.monotonic() - begin
@@ -85,6 +89,11 @@ class Runner:
         said = subprocess.run([self.deadheat, "info", "--records", trace], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False)
         return said.stdout if said.returncode == 0 else None
+
+    def separate(self, trace):
+        """Does no launch of the run have an operation beside it?"""
+        records = self.records(trace)
+        return records is not None and stream_oracle.separate_launches(records.split("\n"))
 
     def overlaps(self, trace, kernel):
         """May a launch of that kernel (empty: any) run beside the launch in front of it? Only what lets it may, and only

@@ -33,9 +33,15 @@ left out (but one that skips), 1 otherwise, 3 while some are not tried. --sample
 time: what CI runs. All of them take hours of
 one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
 the page. Mutants are taken from all programs in turn, so that a slice says something of each; --fastest-first takes more of
-them. --pack makes a folder for a larger machine that has Python, and the libraries that deadheat is linked against:
+them. A program whose mutants the file has all is not run again, unless it or deadheat has changed. --pack makes a folder for
+a larger machine that has Python, and the libraries that deadheat is linked against:
 FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE. From the file that comes back, --page-only writes the page
 without running anything.
+
+Programs of libraries launch hundreds of kernels. Where none of these has another operation beside it, a mutant's run records
+the accesses of launches of the changed kernel alone: synchronization in a kernel orders accesses of one launch, then. What
+that shows besides new races, or besides a relation that is what it was, is not taken for granted: the mutant is run again with
+all accesses recorded.
 """
 import argparse
 import collections
@@ -83,6 +89,8 @@ class Program:
         self.jobs, self.limit, self.seconds, self.known = [], 0, 0, {}
         self.lock, self.own_conflicts = threading.Lock(), {}
         self.own_pairs = []  # of operations that streams do not order: its kernels hand each other messages
+        self.separate = False  # no launch has another operation beside it
+        self.digest = ""  # of all that a mutant's outcome depends on
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
@@ -106,6 +114,10 @@ class Program:
             for mutation in ptx_mutations.mutations_of(text, kernels, self.every_instance):
                 key = "%s %s %s %d" % (self.name, digest, mutation.what, mutation.line + 1)
                 self.jobs.append(Job(self, "ptx", file, mutation, key))
+        if self.library and self.jobs:  # without accesses; and what is not recorded is compiled by then
+            with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+                run = self.run_with(runner, directory, "", None, only="nothing")
+                self.separate = run.how == "ends" and not run.errors and runner.separate(run.trace)
         if self.name.startswith("stream_") and runner.host_calls:
             self.own_pairs = runner.pairs(os.path.join(self.directory, "trace")) or []
             self.host(runner)
@@ -131,13 +143,18 @@ class Program:
         for line in listed.splitlines():
             number, call, what = line.split()
             if what != "nothing":
-                mutation = ptx_mutations.Mutation(what, int(number) - 1, int(number), call, None, "", "")
+                mutation = ptx_mutations.Mutation(what, int(number) - 1, int(number), call, None, "", "", "")
                 self.jobs.append(Job(self, "host", "", mutation, "%s %s host %s" % (self.name, digest, number)))
 
     def attempt(self, runner, job):
         """The mutant's row; None when there was not the time to say."""
         if runner.time_left(self.seconds) < self.seconds:
             return None
+        dependency = "griddepcontrol" in job.mutation.old  # it orders launches that may overlap
+        if self.separate and job.mutation.entry and not dependency:
+            row = self.attempt_alone(runner, job)
+            if row != "unsaid":
+                return row
         with tempfile.TemporaryDirectory(dir=self.directory) as directory:
             if job.kind == "host":
                 run = self.run_with(runner, directory, None, None, {"MUTATE_CALL": str(job.mutation.source)})
@@ -149,7 +166,6 @@ class Program:
             if row["outcome"] != "missed":
                 return row
             # Traces of libraries are large: without need only launches of the changed kernel are looked at.
-            dependency = "griddepcontrol" in job.mutation.old  # it orders launches that may overlap
             kernel = "" if dependency or not self.library else job.mutation.kernel
             if dependency and not runner.overlaps(run.trace, job.mutation.kernel):
                 conflicts = own = set()
@@ -170,15 +186,37 @@ class Program:
                 row["outcome"], row["executed"] = "unchanged", False
         return row
 
-    def run_with(self, runner, directory, file, mutation, host=None):
-        shutil.copytree(os.path.join(self.directory, "ptx"), os.path.join(directory, "ptx"))
+    def attempt_alone(self, runner, job):
+        """Likewise, with the accesses of launches of the changed kernel alone: where no launch has another operation beside
+        it, what a kernel synchronizes orders accesses of one launch and no others. Where it shows anything but new races, or
+        no change, it says "unsaid": the run with all accesses has to tell."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            run = self.run_with(runner, directory, job.file, job.mutation, only=job.mutation.entry)
+            if run.how == "cut":
+                return None
+            row = row_of(job, run)
+            if row["outcome"] == "reported" and not run.errors:
+                return row
+            if row["outcome"] != "missed":
+                return "unsaid"
+            conflicts = runner.conflicts(run.trace, job.mutation.kernel)
+            own = self.conflicts(runner, job.mutation.kernel) if conflicts else set()
+            if conflicts is None or own is None or conflicts - own:
+                return "unsaid"
+            row["conflicts"], row["example"], row["outcome"] = 0, "", "unchanged"
+            return row
+
+    def run_with(self, runner, directory, file, mutation, host=None, only=""):
+        ptx = os.path.join(directory, "ptx")
+        shutil.copytree(os.path.join(self.directory, "ptx"), ptx, copy_function=os.link)
         if mutation:
-            target = os.path.join(directory, "ptx", os.path.basename(file))
+            target = os.path.join(ptx, os.path.basename(file))
             with open(target) as text:
                 changed = ptx_mutations.apply(text.read(), mutation)
+            os.remove(target)  # its link
             with open(target, "w") as text:
                 text.write(changed)
-        return runner.run(self.binary, directory, self.limit, host, self.loads_from)
+        return runner.run(self.binary, directory, self.limit, host, self.loads_from, only)
 
 
 def row_of(job, run):
@@ -290,6 +328,27 @@ def known_rows(path, doubtful=False):
     return known
 
 
+def digest_of(*files):
+    found = hashlib.sha256()
+    for name in files:
+        with open(name, "rb") as file:
+            found.update(file.read())
+    return found.hexdigest()[:16]
+
+
+def finished_in(path, known):
+    """{program: (its digest, keys of its mutants)} of those whose mutants have all been tried, as a state file has it."""
+    digests, jobs = {}, {}
+    for line in open(path) if path and os.path.exists(path) else ():
+        if line.startswith('{"prepared"') and line.endswith("}\n"):
+            entry = json.loads(line)
+            digests[entry["prepared"]], jobs[entry["prepared"]] = entry.get("digest"), entry["jobs"]
+    keys = collections.defaultdict(list)
+    for key, row in known.items():
+        keys[row["program"]].append(key)
+    return {name: (digest, keys[name]) for name, digest in digests.items() if digest and len(keys[name]) == jobs[name]}
+
+
 def prepared_in(path):
     """{program: how many mutants it has} of a state file."""
     found = {}
@@ -312,10 +371,18 @@ def attempt_all(options, binaries, known):
     with tempfile.TemporaryDirectory() as work:
         host_calls = os.path.abspath(options.host_calls or os.path.join(HERE, "libhost_calls.so"))
         runner = Runner(options.deadheat, host_calls if os.path.exists(host_calls) else host_calls_library(work),
-                        os.path.join(work, "cache"), deadline)
+                        os.path.abspath(options.cache or os.path.join(work, "cache")), deadline)
         programs = [Program(binary, work, options) for binary in binaries]
+        finished = {} if options.sample else finished_in(options.state, known)
+        product = digest_of(runner.deadheat, *runner.library.split(" ")) if options.state else ""
 
         def prepare(program):
+            program.digest = product + digest_of(program.binary)
+            digest, keys = finished.get(program.name, ("", []))
+            if state and digest == program.digest:
+                program.jobs = [Job(program, "", "", None, key) for key in keys]
+                program.prepared = True
+                return []
             program.prepare(runner)
             if program.problem:
                 print("left out: %s: %s" % (program.name, program.problem), flush=True)
@@ -324,7 +391,9 @@ def attempt_all(options, binaries, known):
                 program.jobs = program.jobs[::max(1, -(-len(program.jobs) * len(binaries) // options.sample))]
             if state and program.own_run != "cut":
                 with lock:
-                    state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs)}) + "\n")
+                    whole = not program.problem and not options.sample
+                    state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs),
+                                            "digest": program.digest if whole else ""}) + "\n")
                     state.flush()
             program.prepared = program.own_run in ("skips", "cut") or not program.problem
             return [job for job in program.jobs if job.key not in known]
@@ -372,6 +441,7 @@ def main():
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", metavar="FILE", help="keep what became of each mutant, and do not try it again")
     parser.add_argument("--budget", type=float, default=0, metavar="SECONDS", help="leave the rest untried after so long")
+    parser.add_argument("--cache", metavar="FOLDER", default="", help="keep compiled kernels")
     parser.add_argument("--fastest-first", action="store_true", help="rather than of all programs in turn")
     parser.add_argument("--results", metavar="FILE", help="write the page")
     parser.add_argument("--page-only", action="store_true", help="of what the state file knows")

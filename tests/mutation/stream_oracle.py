@@ -137,6 +137,23 @@ class Operations:
         self.behind_launch[stream] = number if launch else None
 
 
+def separate_launches(records):
+    """Is each launch ordered before or after each other operation as a whole?"""
+    found, launches = Operations(), []
+    for line in records:
+        word = line.split(None, 3)
+        if not word:
+            continue
+        if word[0] == "warning:":
+            return False
+        if word[0] == "operation" and " launch " in line:
+            launches.append(int(word[1]))
+        if word[0] not in ("access", "site"):
+            found.read(line.split(), line)
+    return not found.primary and all(first == second or found.ordered(first, second) or found.ordered(second, first)
+                                     for first in launches for second in found.before)
+
+
 def words_of(text, memory):
     """The words of a range as records print it, as far as it lies in memory that the device may touch."""
     match = re.match(r"0x([0-9a-f]+)\+(\d+)(?:x(\d+)x(\d+) pitch (\d+))?", text)
