@@ -28,8 +28,16 @@ class Records(Device):
 
     def read_access(self, word):
         """How many threads make it."""
-        _, _, threads, at = self.threads_of(word)
+        block, _, threads, at = self.threads_of(word)
         space, at = word[at], at + 1
+        site = self.sites[word[8]]
+        if threads and not site.strong and len(word) == at + len(threads):  # weak, and so without values
+            addresses = [int(text.split("#")[0], 16) for text in word[at:]]
+            self.touch_weakly(threads, space, addresses, word[8])
+            if site.access != "read" and self.writes:
+                for address in addresses:
+                    self.write_weakly(self.place(space, block, address) + (site.size,))
+            return len(threads)
         for thread in threads:
             address = int(word[at].split("#")[0], 16)
             at += 1
@@ -44,6 +52,7 @@ class Records(Device):
 
     def read_exit(self, word):
         self.exited.update(thread.name for thread in self.threads_of(word, 7)[2])
+        self.exited_of.add(block_of(word))
 
     def read_fence(self, word):
         block, warp, threads, at = self.threads_of(word)
@@ -80,7 +89,10 @@ class Records(Device):
         self.meet(self.threads_of(word)[2])
 
     def read_block_barrier(self, word):
-        self.meet([thread for thread in self.of_block(block_of(word)) if thread.name not in self.exited])
+        threads = [thread for thread in self.of_block(block_of(word)) if thread.name not in self.exited]
+        self.meet(threads)
+        for thread in threads:
+            thread.met += 1
 
     def read_barrier_arrive(self, word):
         block, _, threads, at = self.threads_of(word)

@@ -28,6 +28,7 @@ SCOPES = ["cta", "cluster", "gpu", "sys"]
 SHARED_WINDOW, WINDOW_BYTES = 1 << 48, 1 << 32  # of generic addresses (deadheat/address.h)
 BLOCK_BITS = 40  # of blocks' numbers, which the launch's comes before
 OF_LAUNCHES = {"begun", "waited", "begun reads", "waited reads"}  # entries of clocks: something of the launch is known
+NEVER = 1 << 40  # of how often threads have met: nobody knows
 RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus one, lies above (deadheat/address.h)
 
 
@@ -75,7 +76,7 @@ class Site:
 class Thread:
     """seen: thread → its last stretch that comes before; shared by all who left a barrier, never changed in place."""
     __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group", "bulk_groups",
-                 "open_bulk", "open_products", "committed")
+                 "open_bulk", "open_products", "committed", "met")
 
     def __init__(self, name, block, seen):
         self.name, self.block, self.seen, self.epoch = name, block, seen, 1
@@ -85,6 +86,7 @@ class Thread:
         self.groups, self.open_group = [], []  # of cp.async, as the names of their copies
         self.bulk_groups, self.open_bulk = [], []  # of bulk copies: (name of the read, name of the write)
         self.open_products, self.committed = [], 0  # of wgmma: names of reads; groups
+        self.met = 0  # how often all threads of its block have met
 
     def publish(self):
         """All that it did and saw until now, as something that others may be given."""
@@ -148,7 +150,9 @@ class Launch:
         self.primary, self.waits = 0, (set(), {})  # the launch that its threads may wait for, and the same once one has
         self.waited = False
         self.final = {}  # what its threads had been told of others when it ended
-        self.memory = {}  # owner → word → (reads there, others): name → Accesses
+        # owner → word → [reads there, others (name → Accesses), the block that they are of (-1: several), how often its
+        # threads had met at the last]
+        self.memory = {}
         self.beside, self.counted = [], 0  # Device.beside, of how many launches
 
 
@@ -169,7 +173,7 @@ class Device:
         self.links = {}  # (location, write) → (its chain of read-modify-writes, its place there)
         self.observers = {}  # chain → [(the place of the last write that a read observed, the read)]
         self.chains = 0
-        self.exited = set()  # names of threads
+        self.exited, self.exited_of = set(), set()  # names of threads, and their blocks
         self.copies = 0
         self.products = {}  # (block, warpgroup) → names of wgmma's reads, by the number of their group
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
@@ -317,10 +321,11 @@ class Device:
             launch.beside = [other for at, other in self.launches.items() if at == number or at not in launch.behind]
         return launch.beside
 
-    def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site):
+    def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site, met=NEVER):
         """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies. Where a
         thread has made the same access before, the later one stands for both, since what does not come after the one does
-        not come after the other; but of strong writes each may be observed by itself."""
+        not come after the other; but of strong writes each may be observed by itself. met: of accesses by threads themselves,
+        how often all threads of the block had met; what was done before they met again comes before."""
         owner, at = self.place(space, block, address)
         number = launch_of(name[0])
         own = self.launches[number]
@@ -331,6 +336,7 @@ class Device:
         if owner == "global":
             all_words += [other.memory[owner] for other in self.beside(number) if other is not own and owner in other.memory]
         writes, outside = kind != "read", self.sites[site].outside
+        alone = met < NEVER and len(all_words) == 1 and not outside and block not in self.exited_of
         # Most come before by what the clock says of their thread; where that is not enough, each is looked at.
         plain_reads, plain_writes = not outside, not outside and not isinstance(name[-1], str)
         for word in range(at // 4, (at + size + 3) // 4):
@@ -340,11 +346,12 @@ class Device:
             what = self.what
             memory = words.get(word)
             if memory is None:
-                memory = words[word] = [(), ()]
+                memory = words[word] = [(), (), block, 0]
             mine = memory[writes].get(name) if memory[writes] else None
             if mine is not None and mine.has(what, epoch):
                 continue
-            for of_launch in all_words:
+            behind = alone and memory[2] == block and memory[3] < met
+            for of_launch in all_words if not behind else ():
                 there = memory if of_launch is words else of_launch.get(word)
                 if there is None:
                     continue
@@ -360,12 +367,51 @@ class Device:
                         if other_name != name:
                             for other, other_epoch in others.all():
                                 self.hold((name, clock, space, outside, owner) + what, word, other_name, other_epoch, other)
+            memory[2], memory[3] = block if memory[2] == block else -1, max(met, memory[3])
             if mine is not None:
                 mine.add(what, epoch, outside)
             elif memory[writes]:
                 memory[writes][name] = Accesses(what, epoch, outside)
             else:
                 memory[writes] = {name: Accesses(what, epoch, outside)}
+
+    def touch_weakly(self, threads, space, addresses, site_name):
+        """Likewise weak accesses of threads of one block, to an address each. What nobody touched since all of them met, as most
+        words, needs no look at who did."""
+        site, block = self.sites[site_name], threads[0].block
+        owner = ("shared", block) if space == "shared" else "global"
+        words = self.launches[launch_of(block)].memory.setdefault(owner, {})
+        size, writes, outside, whats = site.element, site.access != "read", site.outside, {}
+        apart = owner != "global" or len(self.beside(launch_of(block))) == 1
+        alone = apart and not outside and block not in self.exited_of
+        end = 1 << RANK_BITS if owner != "global" else 1 << 64
+        for thread, address in zip(threads, addresses):
+            name, met, epoch = thread.name, thread.met, thread.epoch
+            for at in range(address, address + site.size, size):
+                memory = words.get(at // 4)
+                fresh = apart if memory is None else alone and memory[2] == block and memory[3] < met
+                if not fresh or at >= end or at % 4 + size > 4:
+                    self.touch(name, block, thread.seen, epoch, space, at, size, site.access, False, site.scope, site_name, met)
+                    continue
+                what = whats.get(at % 4)
+                if what is None:
+                    what = (site.access, False, site.scope, at % 4, size, block, site_name, 0)
+                    what = whats[at % 4] = self.whats.setdefault(what, what)
+                if memory is None:
+                    memory = words[at // 4] = [(), (), block, met]
+                memory[3] = met
+                mine = memory[writes]
+                if not mine:
+                    memory[writes] = {name: Accesses(what, epoch, outside)}
+                elif name in mine:
+                    mine[name].add(what, epoch, outside)
+                else:
+                    mine[name] = Accesses(what, epoch, outside)
+
+    def write_weakly(self, location):
+        if location in self.writes:
+            self.writes[location] = None
+            self.fenced.pop(location, None)
 
     def hold(self, one, word, other_name, other_epoch, other):
         """Against one of the same word."""
@@ -401,14 +447,9 @@ class Device:
         """values: None, or (what a strong access read, what it wrote or None)."""
         site, block = self.sites[site_name], thread.block
         if not site.strong:
-            for element in range(site.elements):
-                self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element,
-                           site.element, site.access, False, site.scope, site_name)
-            if (site.access != "read" if values is None else values[1] is not None) and self.writes:
-                location = self.place(space, block, address) + (site.size,)
-                if location in self.writes:
-                    self.writes[location] = None
-                    self.fenced.pop(location, None)
+            self.touch_weakly([thread], space, [address], site_name)
+            if site.access != "read" if values is None else values[1] is not None:
+                self.write_weakly(self.place(space, block, address) + (site.size,))
             return
         wrote = values[1] is not None if values else site.access != "read"
         location = self.place(space, block, address) + (site.size,)
@@ -432,7 +473,7 @@ class Device:
         # after what it saw released. A failed compare-and-swap is an atomic operation too (8.7.1 asks whether one may write).
         for element in range(site.elements):  # of a vector each is an access
             self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element, site.element,
-                       site.access, site.strong, site.scope, site_name)
+                       site.access, site.strong, site.scope, site_name, thread.met)
         write = (thread.name, thread.epoch)
         if link and not site.unused and not site.reduction:
             self.observers.setdefault(link[0], []).append((link[1], thread.publish()))

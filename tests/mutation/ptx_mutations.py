@@ -11,9 +11,8 @@ import ctypes
 import re
 
 # line from 0, of the PTX; source: line of the program, from .loc; new None: the line goes; where: the same for
-# all instances of a template; kernel: that it is in, as people write it, nothing in a function that several may call; entry:
-# the same, as the PTX has it
-Mutation = collections.namedtuple("Mutation", "what line source old new where kernel entry")
+# all instances of a template; kernel: that it is in, as people write it, nothing in a function that several may call
+Mutation = collections.namedtuple("Mutation", "what line source old new where kernel")
 
 ORDERED = r"(ld|st|atom|red|mbarrier)\."
 
@@ -112,14 +111,14 @@ def mutations_of(text, launched=None, every_instance=True):
     """Mutations of a module; of the kernels in `launched` (as people write them) and what they may call, if it is
     given. Without every_instance only one of what stands at the same place of a template."""
     found, source, where, skip, seen = [], 0, "", False, set()
-    loops, template, kernel, entry = Loops(), "", "", ""  # of the function
+    loops, template, kernel = Loops(), "", ""  # of the function
     times = collections.Counter()  # how often it had each place
     readable = demangled(re.findall(r"\.entry\s+([\w$]+)", text)) if launched is not None else {}
     for number, line in enumerate(text.split("\n")):
         if match := re.search(r"\.(entry|func)\b(?:\s*\([^)]*\))?\s*([\w$]*)", line):
             name = readable.get(match.group(2), match.group(2))
             skip = match.group(1) == "entry" and match.group(2) in readable and name not in launched
-            kernel, entry = (name, match.group(2)) if match.group(1) == "entry" else ("", "")
+            kernel = name if match.group(1) == "entry" else ""
             template = re.sub(r"[<(].*", "", name) if match.group(2) in readable else name
             times.clear()
             loops = Loops()
@@ -139,7 +138,7 @@ def mutations_of(text, launched=None, every_instance=True):
             times[place] += 1
             place = "%s %s %d" % (template, place, times[place])
             if every_instance or place not in seen:
-                found.append(Mutation(what, number, source, line, new, place, kernel, entry))
+                found.append(Mutation(what, number, source, line, new, place, kernel))
             seen.add(place)
     return found
 

@@ -137,21 +137,31 @@ class Operations:
         self.behind_launch[stream] = number if launch else None
 
 
-def separate_launches(records):
-    """Is each launch ordered before or after each other operation as a whole?"""
-    found, launches = Operations(), []
+def beside(records):
+    """{kernel: the kernels of launches that may run beside one of its, beside one of theirs, and so on, itself among them}, of
+    kernels that nothing but launches runs beside; nothing where records are lost."""
+    found, launches = Operations(), {}
     for line in records:
         word = line.split(None, 3)
         if not word:
             continue
         if word[0] == "warning:":
-            return False
-        if word[0] == "operation" and " launch " in line:
-            launches.append(int(word[1]))
+            return {}
+        if word[0] == "operation" and (match := re.search(r" launch \d+ kernel (.*) module ", line)):
+            launches[int(word[1])] = match.group(1)
         if word[0] not in ("access", "site"):
             found.read(line.split(), line)
-    return not found.primary and all(first == second or found.ordered(first, second) or found.ordered(second, first)
-                                     for first in launches for second in found.before)
+    groups, others = {kernel: {kernel} for kernel in launches.values()}, set()
+    for first, kernel in launches.items():
+        for second in found.before:
+            if first == second or found.ordered(first, second) or found.ordered(second, first):
+                continue
+            if second not in launches:
+                others.add(kernel)
+            elif launches[second] not in groups[kernel]:
+                group = groups[kernel] | groups[launches[second]]
+                groups.update(dict.fromkeys(group, group))
+    return {kernel: group for kernel, group in groups.items() if not group & others}
 
 
 def words_of(text, memory):
