@@ -3,6 +3,8 @@
 It reads what `deadheat info --records` prints, and shares nothing with the analyzer. What comes before what is
 launch_relation.py's affair.
 """
+import gc
+import os
 import re
 import sys
 import time
@@ -26,8 +28,16 @@ class Records(Device):
 
     def read_access(self, word):
         """How many threads make it."""
-        block, warp, threads, at = self.threads_of(word)
+        block, _, threads, at = self.threads_of(word)
         space, at = word[at], at + 1
+        site = self.sites[word[8]]
+        if threads and not site.strong and len(word) == at + len(threads):  # weak, and so without values
+            addresses = [int(text.split("#")[0], 16) for text in word[at:]]
+            self.touch_weakly(threads, space, addresses, word[8])
+            if site.access != "read" and self.writes:
+                for address in addresses:
+                    self.write_weakly(self.place(space, block, address) + (site.size,))
+            return len(threads)
         for thread in threads:
             address = int(word[at].split("#")[0], 16)
             at += 1
@@ -37,11 +47,12 @@ class Records(Device):
                 if word[at] == "wrote":
                     wrote, at = int(word[at + 1], 16), at + 2
                 values, at = (read, wrote), at + 2  # order N
-            self.access(block, warp, word[8], space, thread.name[1] % 32, address, values)
+            self.access(thread, word[8], space, address, values)
         return len(threads)
 
     def read_exit(self, word):
         self.exited.update(thread.name for thread in self.threads_of(word, 7)[2])
+        self.exited_of.add(block_of(word))
 
     def read_fence(self, word):
         block, warp, threads, at = self.threads_of(word)
@@ -78,7 +89,10 @@ class Records(Device):
         self.meet(self.threads_of(word)[2])
 
     def read_block_barrier(self, word):
-        self.meet([thread for thread in self.of_block(block_of(word)) if thread.name not in self.exited])
+        threads = [thread for thread in self.of_block(block_of(word)) if thread.name not in self.exited]
+        self.meet(threads)
+        for thread in threads:
+            thread.met += 1
 
     def read_barrier_arrive(self, word):
         block, _, threads, at = self.threads_of(word)
@@ -160,8 +174,11 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
     deadline = time.process_time() + seconds
     sites, numbers, launches, listed, devices = {}, {}, {}, [], {}
     device, operations = Records(sites), stream_oracle.Operations()
-    accesses = 0
+    accesses = records = 0
     for line in lines:
+        if accessed := re.match(r"(?!site )\S+ launch (\d+) ", line):
+            if int(accessed.group(1)) not in device.launches:
+                continue  # without a look at the rest
         word = line.split()
         if not word:
             continue
@@ -171,8 +188,8 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
             listed.append(line)
             continue
         if listed:
-            for name in ptx_outcomes.unused_sites(listed, ptx) if ptx else ():
-                sites[name].unused = True
+            for name, says in ptx_outcomes.unused_sites(listed, ptx).items() if ptx else ():
+                sites[name].says_unused = says
             listed = []
         if head == "warning:":
             raise Unknown("the trace is not whole: " + line)
@@ -199,7 +216,8 @@ def unordered_conflicts(lines, seconds=60, kernel="", ptx=""):
         elif len(word) >= 5 and word[1] == "launch" and int(word[2]) in device.launches:
             read = getattr(device, "read_" + head, None)
             accesses += read(word) or 0 if read else 0
-            if accesses > MOST_ACCESSES or time.process_time() > deadline:
+            records += 1
+            if accesses > MOST_ACCESSES or (records % 256 == 0 and time.process_time() > deadline):
                 raise Unknown("too many accesses")
     return device.pairs
 
@@ -211,6 +229,8 @@ def main():
     kernel = sys.argv[sys.argv.index("--kernel") + 1] if "--kernel" in sys.argv else ""
     ptx = sys.argv[sys.argv.index("--ptx") + 1] if "--ptx" in sys.argv else ""
     pairs_only = "--pairs" in sys.argv
+    if sys.implementation.name == "cpython":
+        gc.disable()  # nothing here goes round in circles
     lines = (line.rstrip("\n") for line in sys.stdin)
     place = {}
     if not pairs_only:
@@ -235,4 +255,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # without taking apart what it made

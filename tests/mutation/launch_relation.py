@@ -13,7 +13,9 @@ each other synchronize as others do; whoever knows of anything that a launch did
 complete. What copies, sets and the host do is not looked at. Of traces that are too large to be looked at so it says nothing
 (Unknown).
 """
-import itertools
+
+
+import functools
 
 
 class Unknown(Exception):
@@ -26,6 +28,7 @@ SCOPES = ["cta", "cluster", "gpu", "sys"]
 SHARED_WINDOW, WINDOW_BYTES = 1 << 48, 1 << 32  # of generic addresses (deadheat/address.h)
 BLOCK_BITS = 40  # of blocks' numbers, which the launch's comes before
 OF_LAUNCHES = {"begun", "waited", "begun reads", "waited reads"}  # entries of clocks: something of the launch is known
+NEVER = 1 << 40  # of how often threads have met: nobody knows
 RANK_BITS = 24  # shared addresses: the rank of the block in its cluster, plus one, lies above (deadheat/address.h)
 
 
@@ -50,7 +53,7 @@ def of_launch(name):
 
 
 class Site:
-    unused = False  # a wait, or a strong read, whose outcome nobody looks at
+    says_unused = None  # of a wait, or a strong read, where the PTX is there
 
     def __init__(self, word):  # site M:N OPCODE ACCESS ORDERING SCOPE elements E of_bytes B …
         self.opcode, self.access, self.ordering, self.scope = word[2:6]
@@ -64,11 +67,16 @@ class Site:
         self.reduction = self.opcode.startswith("red.")
         self.outside = self.ordering == "nc"  # of the model (8.1): it need not see what its launch writes
 
+    @functools.cached_property
+    def unused(self):
+        """Does nobody look at its outcome?"""
+        return self.says_unused is not None and self.says_unused()
+
 
 class Thread:
     """seen: thread → its last stretch that comes before; shared by all who left a barrier, never changed in place."""
     __slots__ = ("name", "block", "seen", "epoch", "fences", "releases", "pending", "groups", "open_group", "bulk_groups",
-                 "open_bulk", "open_products", "committed")
+                 "open_bulk", "open_products", "committed", "met")
 
     def __init__(self, name, block, seen):
         self.name, self.block, self.seen, self.epoch = name, block, seen, 1
@@ -78,6 +86,7 @@ class Thread:
         self.groups, self.open_group = [], []  # of cp.async, as the names of their copies
         self.bulk_groups, self.open_bulk = [], []  # of bulk copies: (name of the read, name of the write)
         self.open_products, self.committed = [], 0  # of wgmma: names of reads; groups
+        self.met = 0  # how often all threads of its block have met
 
     def publish(self):
         """All that it did and saw until now, as something that others may be given."""
@@ -86,14 +95,43 @@ class Thread:
         return clock
 
     def sees(self, *clocks):
-        merged = dict(self.seen)
+        merged, looked_at = dict(self.seen), {id(self.seen)}
         for seen, name, epoch in clocks:
             if merged.get(name, 0) < epoch:
                 merged[name] = epoch
+            if id(seen) in looked_at:  # many have left the same barrier
+                continue
+            looked_at.add(id(seen))
             for other, reached in seen.items():
                 if merged.get(other, 0) < reached:
                     merged[other] = reached
         self.seen = merged
+
+
+class Accesses:
+    """Of one thread, or copy, to one word: what they are (the same tuple for the same, Device.whats), and the last stretch
+    with each."""
+    __slots__ = ("newest", "outside", "one", "one_epoch", "more")
+
+    def __init__(self, what, epoch, outside):
+        self.newest, self.outside = epoch, outside
+        self.one, self.one_epoch, self.more = what, epoch, None  # most have one
+
+    def has(self, what, epoch):
+        return self.one_epoch == epoch and self.one is what or self.more is not None and self.more.get(what) == epoch
+
+    def add(self, what, epoch, outside):
+        self.newest = epoch
+        self.outside |= outside
+        if self.one is what:
+            self.one_epoch = epoch
+        elif self.more is None:
+            self.more = {what: epoch}
+        else:
+            self.more[what] = epoch
+
+    def all(self):
+        return [(self.one, self.one_epoch), *(self.more.items() if self.more else ())]
 
 
 def mask_of(word, at):
@@ -112,7 +150,10 @@ class Launch:
         self.primary, self.waits = 0, (set(), {})  # the launch that its threads may wait for, and the same once one has
         self.waited = False
         self.final = {}  # what its threads had been told of others when it ended
-        self.memory = {}  # (owner, word) → its accesses
+        # owner → word → [reads there, others (name → Accesses), the block that they are of (-1: several), how often its
+        # threads had met at the last]
+        self.memory = {}
+        self.beside, self.counted = [], 0  # Device.beside, of how many launches
 
 
 class Device:
@@ -121,6 +162,7 @@ class Device:
     def __init__(self, sites):
         self.sites, self.launches = sites, {}
         self.threads, self.writes = {}, {}
+        self.what, self.whats = None, {}  # the last of touch(), and all that it had
         self.barriers, self.clusters, self.objects = {}, {}, {}
         self.looked = {}  # object → [(phase, who saw it complete and looked, its stretch)]
         self.looked_reads = {}  # location → [(the releases that a read saw at which somebody looked, who, stretch, kind)]
@@ -131,7 +173,7 @@ class Device:
         self.links = {}  # (location, write) → (its chain of read-modify-writes, its place there)
         self.observers = {}  # chain → [(the place of the last write that a read observed, the read)]
         self.chains = 0
-        self.exited = set()  # names of threads
+        self.exited, self.exited_of = set(), set()  # names of threads, and their blocks
         self.copies = 0
         self.products = {}  # (block, warpgroup) → names of wgmma's reads, by the number of their group
         self.completing = {}  # (site, thread, object) → names of bulk copies that complete there, in order of issue
@@ -170,8 +212,7 @@ class Device:
                         final[name] = max(epoch, final.get(name, 0))
             del self.threads[thread.name]
         launch.final = final
-        for place in [place for place in launch.memory if place[0] != "global"]:
-            del launch.memory[place]
+        launch.memory = {owner: words for owner, words in launch.memory.items() if owner == "global"}
 
     def dependency_wait(self, threads):
         """griddepcontrol.wait: the launch in front is complete, and its memory visible (9.7.13.13)."""
@@ -272,54 +313,147 @@ class Device:
         return any(place <= last and (name[:2] == reader or clock.get(reader, 0) >= epoch)
                    for last, (_, reader, epoch) in self.observers.get(chain, []))
 
-    def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site):
-        """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies."""
+    def beside(self, number):
+        """The launches that are not complete before that one begins, itself among them."""
+        launch = self.launches[number]
+        if launch.counted != len(self.launches):
+            launch.counted = len(self.launches)
+            launch.beside = [other for at, other in self.launches.items() if at == number or at not in launch.behind]
+        return launch.beside
+
+    def touch(self, name, block, clock, epoch, space, address, size, kind, strong, scope, site, met=NEVER):
+        """Holds one access against all earlier ones of its bytes (8.7.1). Names that end in text are of bulk copies. Where a
+        thread has made the same access before, the later one stands for both, since what does not come after the one does
+        not come after the other; but of strong writes each may be observed by itself. met: of accesses by threads themselves,
+        how often all threads of the block had met; what was done before they met again comes before."""
         owner, at = self.place(space, block, address)
-        location = (owner, at, size)
         number = launch_of(name[0])
         own = self.launches[number]
-        beside = [launch.memory for other, launch in self.launches.items()
-                  if other == number or (owner == "global" and other not in own.behind)]
+        words = own.memory.get(owner)
+        if words is None:
+            words = own.memory[owner] = {}
+        all_words = [words]
+        if owner == "global":
+            all_words += [other.memory[owner] for other in self.beside(number) if other is not own and owner in other.memory]
+        writes, outside = kind != "read", self.sites[site].outside
+        alone = met < NEVER and len(all_words) == 1 and not outside and block not in self.exited_of
+        # Most come before by what the clock says of their thread; where that is not enough, each is looked at.
+        plain_reads, plain_writes = not outside, not outside and not isinstance(name[-1], str)
         for word in range(at // 4, (at + size + 3) // 4):
-            mask = sum(1 << byte for byte in range(4) if at <= 4 * word + byte < at + size)
-            entry = (name, epoch, kind, strong, scope, mask, location, block, site)
-            mine = own.memory.setdefault((owner, word), {})  # a set that keeps its order
-            if entry in mine:
+            what = (kind, strong, scope, at - 4 * word, size, block, site, epoch if strong and writes else 0)
+            if what != self.what:
+                self.what = self.whats.setdefault(what, what)
+            what = self.what
+            memory = words.get(word)
+            if memory is None:
+                memory = words[word] = [(), (), block, 0]
+            mine = memory[writes].get(name) if memory[writes] else None
+            if mine is not None and mine.has(what, epoch):
                 continue
-            for other in itertools.chain.from_iterable(memory.get((owner, word), ()) for memory in beside):
-                (other_name, other_epoch, other_kind, other_strong, other_scope, other_mask, other_location, other_block,
-                 other_site) = other
-                if other_name == name or not mask & other_mask or (kind == "read" and other_kind == "read"):
+            behind = alone and memory[2] == block and memory[3] < met
+            for of_launch in all_words if not behind else ():
+                there = memory if of_launch is words else of_launch.get(word)
+                if there is None:
                     continue
-                outside = self.sites[site].outside or self.sites[other_site].outside
-                # What is read, and then overwritten by its launch: that depends on whether the value was needed before,
-                # which nobody looks at here.
-                in_time = other_kind == "read" and launch_of(other_name[0]) == number
-                if (not outside or in_time) and self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
+                for reads in (False, True) if writes else (False,):
+                    of = there[0 if reads else 1]
+                    if not of:
+                        continue
+                    plain = plain_reads if reads else plain_writes
+                    inside = reads and of_launch is words
+                    for other_name, others in of.items():
+                        if plain and (inside or not others.outside) and clock.get(other_name, 0) >= others.newest:
+                            continue
+                        if other_name != name:
+                            for other, other_epoch in others.all():
+                                self.hold((name, clock, space, outside, owner) + what, word, other_name, other_epoch, other)
+            memory[2], memory[3] = block if memory[2] == block else -1, max(met, memory[3])
+            if mine is not None:
+                mine.add(what, epoch, outside)
+            elif memory[writes]:
+                memory[writes][name] = Accesses(what, epoch, outside)
+            else:
+                memory[writes] = {name: Accesses(what, epoch, outside)}
+
+    def touch_weakly(self, threads, space, addresses, site_name):
+        """Likewise weak accesses of threads of one block, to an address each. What nobody touched since all of them met, as most
+        words, needs no look at who did."""
+        site, block = self.sites[site_name], threads[0].block
+        owner = ("shared", block) if space == "shared" else "global"
+        words = self.launches[launch_of(block)].memory.setdefault(owner, {})
+        size, writes, outside, whats = site.element, site.access != "read", site.outside, {}
+        apart = owner != "global" or len(self.beside(launch_of(block))) == 1
+        alone = apart and not outside and block not in self.exited_of
+        end = 1 << RANK_BITS if owner != "global" else 1 << 64
+        for thread, address in zip(threads, addresses):
+            name, met, epoch = thread.name, thread.met, thread.epoch
+            for at in range(address, address + site.size, size):
+                memory = words.get(at // 4)
+                fresh = apart if memory is None else alone and memory[2] == block and memory[3] < met
+                if not fresh or at >= end or at % 4 + size > 4:
+                    self.touch(name, block, thread.seen, epoch, space, at, size, site.access, False, site.scope, site_name, met)
                     continue
-                if (other_strong and other_kind != "read" and
-                        self.observed(other_location, (other_name, other_epoch), name, clock)):
-                    continue
-                if (strong and other_strong and location == other_location and
-                        self.both_in_scope(scope, block, other_scope, other_block)):
-                    continue
-                pair = (launch_of(other_name[0]), number, other_name[:2], name[:2], owner, word, other_kind, kind)
-                self.pairs.setdefault(pair, set()).add((other_site, site))
-            mine[entry] = None
+                what = whats.get(at % 4)
+                if what is None:
+                    what = (site.access, False, site.scope, at % 4, size, block, site_name, 0)
+                    what = whats[at % 4] = self.whats.setdefault(what, what)
+                if memory is None:
+                    memory = words[at // 4] = [(), (), block, met]
+                memory[3] = met
+                mine = memory[writes]
+                if not mine:
+                    memory[writes] = {name: Accesses(what, epoch, outside)}
+                elif name in mine:
+                    mine[name].add(what, epoch, outside)
+                else:
+                    mine[name] = Accesses(what, epoch, outside)
+
+    def write_weakly(self, location):
+        if location in self.writes:
+            self.writes[location] = None
+            self.fenced.pop(location, None)
+
+    def hold(self, one, word, other_name, other_epoch, other):
+        """Against one of the same word."""
+        name, clock, space, outside, owner, kind, strong, scope, at, size, block, site, _ = one
+        other_kind, other_strong, other_scope, other_at, other_size, other_block, other_site, _ = other
+        if max(at, other_at, 0) >= min(at + size, other_at + other_size, 4):
+            return  # other bytes
+        number, other_number = launch_of(name[0]), launch_of(other_name[0])
+        outside = outside or self.sites[other_site].outside
+        # What is read, and then overwritten by its launch: that depends on whether the value was needed before, which nobody
+        # looks at here.
+        in_time = other_kind == "read" and other_number == number
+        if (not outside or in_time) and self.comes_before(other_name, other_epoch, other_kind, name, clock, space):
+            return
+        write = (other_name, other_epoch)
+        if (other_strong and other_kind != "read" and
+                self.observed((owner, 4 * word + other_at, other_size), write, name, clock)):
+            return
+        if (strong and other_strong and (at, size) == (other_at, other_size) and
+                self.both_in_scope(scope, block, other_scope, other_block)):
+            return
+        pair = (other_number, number, other_name[:2], name[:2], owner, word, other_kind, kind)
+        self.pairs.setdefault(pair, set()).add((other_site, site))
 
     def forget(self, address, size):
         """What was there, in global memory."""
         for launch in self.launches.values():
+            words = launch.memory.get("global", {})
             for word in range(address // 4, (address + size + 3) // 4):
-                launch.memory.pop(("global", word), None)
+                words.pop(word, None)
 
-    def access(self, block, warp, site_name, space, lane, address, values):
+    def access(self, thread, site_name, space, address, values):
         """values: None, or (what a strong access read, what it wrote or None)."""
-        site = self.sites[site_name]
-        thread = self.thread(block, 32 * warp + lane)
+        site, block = self.sites[site_name], thread.block
+        if not site.strong:
+            self.touch_weakly([thread], space, [address], site_name)
+            if site.access != "read" if values is None else values[1] is not None:
+                self.write_weakly(self.place(space, block, address) + (site.size,))
+            return
         wrote = values[1] is not None if values else site.access != "read"
         location = self.place(space, block, address) + (site.size,)
-        last = self.writes.get(location) if site.strong else None
+        last = self.writes.get(location)
         heads = {}  # (thread, scope) → (block, scope, what came before); of a thread the last stands for all
         link = None  # the write that it observes
         if site.access != "write" and last and last[2] == values[0]:
@@ -339,16 +473,13 @@ class Device:
         # after what it saw released. A failed compare-and-swap is an atomic operation too (8.7.1 asks whether one may write).
         for element in range(site.elements):  # of a vector each is an access
             self.touch(thread.name, block, thread.seen, thread.epoch, space, address + element * site.element, site.element,
-                       site.access, site.strong, site.scope, site_name)
+                       site.access, site.strong, site.scope, site_name, thread.met)
         write = (thread.name, thread.epoch)
         if link and not site.unused and not site.reduction:
             self.observers.setdefault(link[0], []).append((link[1], thread.publish()))
-        elif site.strong and wrote:
+        elif wrote:
             thread.epoch += 1  # one of its own for each write that may be observed
-        if not site.strong and wrote:
-            self.writes[location] = None
-            self.fenced.pop(location, None)
-        if not site.strong or not wrote:
+        if not wrote:
             return
         fenced = self.fenced.get(location, []) if site.access == "atomic" and last and heads is last[3] else []
         there = {id(clock) for clock, _, _ in fenced}

@@ -15,7 +15,19 @@ import stream_oracle
 # Memory errors that no missing synchronization makes.
 UNRELATED = ("leak", "api-error")
 
-INTERPRETER = shutil.which("pypy3") or sys.executable  # the oracle takes half as long there
+
+def interpreter():
+    """Of the oracle, which takes less there: the packed PyPy, the machine's, or else what runs this."""
+    packed = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "interpreter", "bin", "pypy3"))
+    for found in (packed, shutil.which("pypy3")):
+        try:
+            if found and subprocess.run([found, "-c", "import launch_oracle"], cwd=os.path.dirname(launch_oracle.__file__),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
+                return found
+        except OSError:
+            pass
+    return sys.executable
+
 
 # how: ends, fails, hangs, or cut where there was not the time to say; races: {pair of places: how many pairs of accesses},
 # those that a suppression names too; count: entries without those; errors: how many other findings; conflicts: what an
@@ -27,24 +39,28 @@ class Runner:
     def __init__(self, deadheat, host_calls, cache, deadline=0):
         """cache: a folder for compiled kernels; a mutant's run compiles the one that it changes."""
         self.deadheat, self.host_calls, self.deadline = os.path.abspath(deadheat), host_calls, deadline
+        self.cache, self.interpreter = cache, interpreter()
         libraries = os.path.join(os.path.dirname(self.deadheat), "..", "lib")
         self.library = " ".join(os.path.join(libraries, name) for name in ("libcudart.so.13", "libcuda.so.1"))
-        self.environment = dict(os.environ, DEADHEAT_CACHE=cache)
 
     def time_left(self, limit):
         return min(limit, self.deadline - time.monotonic()) if self.deadline else limit
 
-    def run(self, binary, directory, limit, host=None, loads_from=""):
+    def run(self, binary, directory, limit, host=None, loads_from="", only=()):
         """Records and analyzes; PTX is in directory/ptx. host: variables of host_calls.cpp; loads_from: the variable that
-        tells a program where the PTX is that it loads by itself."""
+        tells a program where the PTX is that it loads by itself; only: the kernels of whose launches accesses are
+        recorded, as the PTX names them; nothing: all."""
         begin = time.monotonic()
         trace = os.path.join(directory, "trace")
         shutil.rmtree(trace, ignore_errors=True)
         said = lambda how: Run(how, {}, 0, 0, None, time.monotonic() - begin, trace)
         preload = self.library if host is None else "%s %s" % (self.host_calls, self.library)
         ptx = os.path.join(directory, "ptx")
-        environment = dict(self.environment, LD_PRELOAD=preload, **(host or {}), **({loads_from: ptx} if loads_from else {}),
-                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, ptx))
+        # Each program has a cache of its own: whoever adds to one looks at all of it.
+        plain = dict(os.environ, DEADHEAT_CACHE=os.path.join(self.cache, os.path.basename(binary)))
+        environment = dict(plain, LD_PRELOAD=preload, **(host or {}), **({loads_from: ptx} if loads_from else {}),
+                           DEADHEAT_OPTIONS="output=%s:ptx=%s:cores=1" % (trace, ptx) + (
+                               ":kernel=^(%s)$" % "|".join(map(re.escape, sorted(only))) if only else ""))
         patience = self.time_left(limit)
         status, errors = self.wait([binary], directory, environment, patience)
         if status is None and patience < limit:
@@ -55,7 +71,7 @@ class Runner:
         if os.path.exists(report):
             os.remove(report)
         analyzed, _ = self.wait([self.deadheat, "analyze", "--jobs", "1", "--json", report, trace], directory,
-                                self.environment, max(1, self.time_left(limit)))
+                                plain, max(1, self.time_left(limit)))
         if analyzed is None or not os.path.exists(report):
             return said("cut" if self.time_left(limit) < limit else "fails")
         seconds = time.monotonic() - begin
@@ -86,6 +102,10 @@ class Runner:
                               stderr=subprocess.DEVNULL, check=False)
         return said.stdout if said.returncode == 0 else None
 
+    def beside(self, trace):
+        """{kernel: kernels of launches that may run beside one of its}, as stream_oracle.py has it."""
+        return stream_oracle.beside((self.records(trace) or "").split("\n"))
+
     def overlaps(self, trace, kernel):
         """May a launch of that kernel (empty: any) run beside the launch in front of it? Only what lets it may, and only
         when a launch stands directly in front of it in its stream: there is nothing else to wait for (CUDA programming
@@ -108,9 +128,9 @@ class Runner:
         with subprocess.Popen([self.deadheat, "info", "--records", trace], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as records:  # the oracle in a process of its own: it takes long
             try:
-                said = subprocess.run([INTERPRETER, launch_oracle.__file__, "--pairs", "--kernel", kernel, "--ptx",
+                said = subprocess.run([self.interpreter, launch_oracle.__file__, "--pairs", "--kernel", kernel, "--ptx",
                                        os.path.join(os.path.dirname(trace), "ptx")],
-                                      stdin=records.stdout, text=True, stdout=subprocess.PIPE,
+                                      env=dict(os.environ, PYPY_GC_NURSERY="32M"), stdin=records.stdout, text=True, stdout=subprocess.PIPE,
                                       stderr=subprocess.DEVNULL, check=False, timeout=self.time_left(1800))
             except subprocess.TimeoutExpired:
                 records.kill()

@@ -33,9 +33,15 @@ left out (but one that skips), 1 otherwise, 3 while some are not tried. --sample
 time: what CI runs. All of them take hours of
 one core: --state FILE keeps what is known (a line of JSON a mutant), --budget SECONDS ends a slice, --results FILE writes
 the page. Mutants are taken from all programs in turn, so that a slice says something of each; --fastest-first takes more of
-them. --pack makes a folder for a larger machine that has Python, and the libraries that deadheat is linked against:
+them. A program whose mutants the file has all is not run again, unless it or deadheat has changed. --pack makes a folder, and
+FOLDER.tar.xz of what is in it, for a larger machine that has Python: there, with LD_LIBRARY_PATH=FOLDER/libraries,
 FOLDER/tests/mutation/mutate.py -j 32 --budget 500 --state FILE. From the file that comes back, --page-only writes the page
 without running anything.
+
+Programs of libraries launch hundreds of kernels. A mutant's run records the accesses of launches of the changed kernel alone,
+and of launches that may run beside one of these: what a kernel synchronizes orders accesses of no others. What that shows
+besides new races, or besides a relation that is what it was, is not taken for granted: the mutant is run again with all
+accesses recorded.
 """
 import argparse
 import collections
@@ -83,6 +89,8 @@ class Program:
         self.jobs, self.limit, self.seconds, self.known = [], 0, 0, {}
         self.lock, self.own_conflicts = threading.Lock(), {}
         self.own_pairs = []  # of operations that streams do not order: its kernels hand each other messages
+        self.beside = {}  # kernel → those to record, as the PTX has them, of launches that may run beside one of its
+        self.digest = ""  # of all that a mutant's outcome depends on
 
     def prepare(self, runner):
         os.makedirs(os.path.join(self.directory, "ptx"))
@@ -106,9 +114,23 @@ class Program:
             for mutation in ptx_mutations.mutations_of(text, kernels, self.every_instance):
                 key = "%s %s %s %d" % (self.name, digest, mutation.what, mutation.line + 1)
                 self.jobs.append(Job(self, "ptx", file, mutation, key))
+        if self.library and self.jobs:
+            self.find_beside(runner)
         if self.name.startswith("stream_") and runner.host_calls:
             self.own_pairs = runner.pairs(os.path.join(self.directory, "trace")) or []
             self.host(runner)
+
+    def find_beside(self, runner):
+        """In a run without accesses, since traces are large; and what is not recorded is compiled by then."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            run = self.run_with(runner, directory, "", None, only=("nothing",))
+            groups = runner.beside(run.trace) if run.how == "ends" and not run.errors else {}
+        entries = {}
+        for file in glob.glob(os.path.join(self.directory, "ptx", "*.ptx")):
+            with open(file) as content:
+                names = ptx_mutations.demangled(re.findall(r"\.entry\s+([\w$]+)", content.read()))
+            entries.update({readable: name for name, readable in names.items()})
+        self.beside = {kernel: [entries[other] for other in group] for kernel, group in groups.items() if group <= entries.keys()}
 
     def conflicts(self, runner, kernel):
         """What launch_oracle.py finds in the program itself, asked for once a kernel."""
@@ -138,6 +160,11 @@ class Program:
         """The mutant's row; None when there was not the time to say."""
         if runner.time_left(self.seconds) < self.seconds:
             return None
+        dependency = "griddepcontrol" in job.mutation.old  # it orders launches that may overlap
+        if job.mutation.kernel in self.beside and not dependency:
+            row = self.attempt_alone(runner, job)
+            if row != "unsaid":
+                return row
         with tempfile.TemporaryDirectory(dir=self.directory) as directory:
             if job.kind == "host":
                 run = self.run_with(runner, directory, None, None, {"MUTATE_CALL": str(job.mutation.source)})
@@ -149,7 +176,6 @@ class Program:
             if row["outcome"] != "missed":
                 return row
             # Traces of libraries are large: without need only launches of the changed kernel are looked at.
-            dependency = "griddepcontrol" in job.mutation.old  # it orders launches that may overlap
             kernel = "" if dependency or not self.library else job.mutation.kernel
             if dependency and not runner.overlaps(run.trace, job.mutation.kernel):
                 conflicts = own = set()
@@ -170,15 +196,37 @@ class Program:
                 row["outcome"], row["executed"] = "unchanged", False
         return row
 
-    def run_with(self, runner, directory, file, mutation, host=None):
-        shutil.copytree(os.path.join(self.directory, "ptx"), os.path.join(directory, "ptx"))
+    def attempt_alone(self, runner, job):
+        """Likewise, with the accesses of launches of the changed kernel alone, and of those that may run beside one of them:
+        what a kernel synchronizes orders accesses of no others. Where it shows anything but new races, or no change, it says
+        "unsaid": the run with all accesses has to tell."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as directory:
+            run = self.run_with(runner, directory, job.file, job.mutation, only=self.beside[job.mutation.kernel])
+            if run.how == "cut":
+                return None
+            row = row_of(job, run)
+            if row["outcome"] == "reported" and not run.errors:
+                return row
+            if row["outcome"] != "missed":
+                return "unsaid"
+            conflicts = runner.conflicts(run.trace, job.mutation.kernel)
+            own = self.conflicts(runner, job.mutation.kernel) if conflicts else set()
+            if conflicts is None or own is None or conflicts - own:
+                return "unsaid"
+            row["conflicts"], row["example"], row["outcome"] = 0, "", "unchanged"
+            return row
+
+    def run_with(self, runner, directory, file, mutation, host=None, only=()):
+        ptx = os.path.join(directory, "ptx")
+        shutil.copytree(os.path.join(self.directory, "ptx"), ptx, copy_function=os.link)
         if mutation:
-            target = os.path.join(directory, "ptx", os.path.basename(file))
+            target = os.path.join(ptx, os.path.basename(file))
             with open(target) as text:
                 changed = ptx_mutations.apply(text.read(), mutation)
+            os.remove(target)  # its link
             with open(target, "w") as text:
                 text.write(changed)
-        return runner.run(self.binary, directory, self.limit, host, self.loads_from)
+        return runner.run(self.binary, directory, self.limit, host, self.loads_from, only)
 
 
 def row_of(job, run):
@@ -247,8 +295,33 @@ def host_calls_library(folder):
     return library
 
 
+def libraries_of(*files):
+    """Those that they are linked against, without what every system has in a state of its own."""
+    said = subprocess.run(["ldd", *files], text=True, stdout=subprocess.PIPE, check=True).stdout
+    return {path for path in re.findall(r"=> (/\S+)", said)
+            if not re.match(r"(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+)\.so", os.path.basename(path))}
+
+
+def pack_interpreter(folder):
+    """PyPy, and what the oracle imports; nothing where there is none."""
+    found = shutil.which("pypy3")
+    if not found:
+        return set()
+    code = "import launch_oracle, sys; print(*(m.__file__ for m in sys.modules.values() if getattr(m, '__file__', None)))"
+    modules = subprocess.run([found, "-c", code], text=True, stdout=subprocess.PIPE, check=True, cwd=HERE).stdout.split()
+    home = os.path.dirname([path for path in modules if os.path.basename(path) == "os.py"][0])
+    for path in modules:
+        if path.startswith(home):
+            target = os.path.join(folder, "lib", os.path.basename(home), os.path.relpath(path, home))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(path, target)
+    os.makedirs(os.path.join(folder, "bin"))
+    shutil.copy(os.path.realpath(found), os.path.join(folder, "bin", "pypy3"))
+    return libraries_of(os.path.realpath(found))
+
+
 def pack(options):
-    """What is needed to go on elsewhere, in the same places as here. Libraries that deadheat is linked against are left out."""
+    """What is needed to go on elsewhere, in the same places as here, and as one archive."""
     build, programs = os.path.join(options.pack, "build"), os.path.join(options.pack, "build", "tests", "programs")
     shutil.rmtree(options.pack, ignore_errors=True)
     for folder in (os.path.join(build, "bin"), os.path.join(build, "lib"), programs,
@@ -269,6 +342,14 @@ def pack(options):
     shutil.copytree(LIBRARY, os.path.join(options.pack, "tests", "programs", "real"))
     shutil.copytree(HERE, os.path.join(options.pack, "tests", "mutation"), ignore=shutil.ignore_patterns("__pycache__"))
     host_calls_library(os.path.join(options.pack, "tests", "mutation"))
+    libraries = libraries_of(*(os.path.join(here, name) for name in ("bin/deadheat", "lib/libcudart.so.13", "lib/libcuda.so.1")))
+    os.makedirs(os.path.join(options.pack, "libraries"))
+    libraries = {path for path in libraries if not os.path.realpath(path).startswith(here)}
+    for library in libraries | pack_interpreter(os.path.join(options.pack, "interpreter")):
+        subprocess.run(["strip", "-o", os.path.join(options.pack, "libraries", os.path.basename(library)), library], check=True)
+    archive = os.path.abspath(options.pack) + ".tar.xz"
+    subprocess.run(["tar", "-C", options.pack, "-cJf", archive, "."], check=True, env=dict(os.environ, XZ_OPT="-3 -T0"))
+    print("%s: %.1f MiB" % (archive, os.path.getsize(archive) / 2**20))
     return 0
 
 
@@ -288,6 +369,27 @@ def known_rows(path, doubtful=False):
                 except (ValueError, KeyError):
                     pass
     return known
+
+
+def digest_of(*files):
+    found = hashlib.sha256()
+    for name in files:
+        with open(name, "rb") as file:
+            found.update(file.read())
+    return found.hexdigest()[:16]
+
+
+def finished_in(path, known):
+    """{program: (its digest, keys of its mutants)} of those whose mutants have all been tried, as a state file has it."""
+    digests, jobs = {}, {}
+    for line in open(path) if path and os.path.exists(path) else ():
+        if line.startswith('{"prepared"') and line.endswith("}\n"):
+            entry = json.loads(line)
+            digests[entry["prepared"]], jobs[entry["prepared"]] = entry.get("digest"), entry["jobs"]
+    keys = collections.defaultdict(list)
+    for key, row in known.items():
+        keys[row["program"]].append(key)
+    return {name: (digest, keys[name]) for name, digest in digests.items() if digest and len(keys[name]) == jobs[name]}
 
 
 def prepared_in(path):
@@ -312,10 +414,18 @@ def attempt_all(options, binaries, known):
     with tempfile.TemporaryDirectory() as work:
         host_calls = os.path.abspath(options.host_calls or os.path.join(HERE, "libhost_calls.so"))
         runner = Runner(options.deadheat, host_calls if os.path.exists(host_calls) else host_calls_library(work),
-                        os.path.join(work, "cache"), deadline)
+                        os.path.abspath(options.cache or os.path.join(work, "cache")), deadline)
         programs = [Program(binary, work, options) for binary in binaries]
+        finished = {} if options.sample else finished_in(options.state, known)
+        product = digest_of(runner.deadheat, *runner.library.split(" ")) if options.state else ""
 
         def prepare(program):
+            program.digest = product + digest_of(program.binary)
+            digest, keys = finished.get(program.name, ("", []))
+            if state and digest == program.digest:
+                program.jobs = [Job(program, "", "", None, key) for key in keys]
+                program.prepared = True
+                return []
             program.prepare(runner)
             if program.problem:
                 print("left out: %s: %s" % (program.name, program.problem), flush=True)
@@ -324,7 +434,9 @@ def attempt_all(options, binaries, known):
                 program.jobs = program.jobs[::max(1, -(-len(program.jobs) * len(binaries) // options.sample))]
             if state and program.own_run != "cut":
                 with lock:
-                    state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs)}) + "\n")
+                    whole = not program.problem and not options.sample
+                    state.write(json.dumps({"prepared": program.name, "jobs": len(program.jobs),
+                                            "digest": program.digest if whole else ""}) + "\n")
                     state.flush()
             program.prepared = program.own_run in ("skips", "cut") or not program.problem
             return [job for job in program.jobs if job.key not in known]
@@ -372,6 +484,7 @@ def main():
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", metavar="FILE", help="keep what became of each mutant, and do not try it again")
     parser.add_argument("--budget", type=float, default=0, metavar="SECONDS", help="leave the rest untried after so long")
+    parser.add_argument("--cache", metavar="FOLDER", default="", help="keep compiled kernels")
     parser.add_argument("--fastest-first", action="store_true", help="rather than of all programs in turn")
     parser.add_argument("--results", metavar="FILE", help="write the page")
     parser.add_argument("--page-only", action="store_true", help="of what the state file knows")

@@ -111,7 +111,8 @@ def mutations_of(text, launched=None, every_instance=True):
     """Mutations of a module; of the kernels in `launched` (as people write them) and what they may call, if it is
     given. Without every_instance only one of what stands at the same place of a template."""
     found, source, where, skip, seen = [], 0, "", False, set()
-    loops, template, times, kernel = Loops(), "", collections.Counter(), ""  # of the function; how often it had each place
+    loops, template, kernel = Loops(), "", ""  # of the function
+    times = collections.Counter()  # how often it had each place
     readable = demangled(re.findall(r"\.entry\s+([\w$]+)", text)) if launched is not None else {}
     for number, line in enumerate(text.split("\n")):
         if match := re.search(r"\.(entry|func)\b(?:\s*\([^)]*\))?\s*([\w$]*)", line):

@@ -5,6 +5,7 @@ A value that is computed from the outcome is looked at where an instruction read
 computes with a carry, and where a function returns it. Registers are told apart by their name and the braces that they are
 declared in, and by nothing else.
 """
+import bisect
 import collections
 import glob
 import os
@@ -20,20 +21,41 @@ YIELDING = set("activemask atom elect ld ldmatrix ldu mapa match mbarrier redux 
 NAME = re.compile(r"[A-Za-z_$%][\w$%]*(?:\.[xyzw])?")
 
 
-def functions_of(text):
-    """Of each body: (its statements, registers of the results); names of registers tell their scope."""
-    text = re.sub(r"/\*.*?\*/", lambda match: "\n" * match.group(0).count("\n"), text, flags=re.S)
-    text = re.sub(r"//[^\n]*", "", text)
-    for head in re.finditer(r"^[^\n;{}]*\.(?:func|entry)\b", text, re.M):
-        brace, end = text.find("{", head.end()), text.find(";", head.end())
-        if brace < 0 or -1 < end < brace:
-            continue
-        results = re.match(r"\s*\(([^)]*)\)", text[head.end():])
-        yield body_of(text, brace), {name + "@0" for name in NAME.findall(results.group(1))} if results else set()
+class Module:
+    """A module's functions, each read when it is asked for."""
+
+    def __init__(self, text):
+        text = re.sub(r"/\*.*?\*/", lambda match: "\n" * match.group(0).count("\n"), text, flags=re.S)
+        self.text = re.sub(r"//[^\n]*", "", text)
+        self.ends = [match.start() for match in re.finditer("\n", self.text)]  # of lines
+        self.found, self.heads, self.results = {}, [], []  # lines that functions with a body begin at, and their results
+        for head in re.finditer(r"^[^\n;{}]*\.(?:func|entry)\b", self.text, re.M):
+            brace, end = self.text.find("{", head.end()), self.text.find(";", head.end())
+            if brace < 0 or -1 < end < brace:
+                continue
+            results = re.match(r"\s*\(([^)]*)\)", self.text[head.end():brace])
+            self.heads.append(self.line(head.start()))
+            self.results.append((brace, {name + "@0" for name in NAME.findall(results.group(1))} if results else set()))
+
+    def line(self, at):
+        return bisect.bisect_left(self.ends, at) + 1
+
+    def unused_outcomes(self, line):
+        """{line: opcode} of the waits and strong reads whose outcome nobody looks at, of the function that has that line."""
+        number = bisect.bisect_right(self.heads, line) - 1
+        if number < 0:
+            return {}
+        if number not in self.found:
+            brace, returned = self.results[number]
+            body = body_of(self, brace)
+            self.found[number] = {wait.line: wait.opcode for wait in body if OUTCOME.match(wait.opcode) and
+                                  not looked_at(body, set(wait.operands[0]), returned)}
+        return self.found[number]
 
 
-def body_of(text, at):
-    """The statements of the body that begins with the brace there."""
+def body_of(module, at):
+    """The statements of the body that begins with the brace there; names of registers tell their scope."""
+    text = module.text
     scopes, number, found = [], 0, []
 
     def renamed(name):
@@ -73,7 +95,7 @@ def body_of(text, at):
             match = re.match(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w:.]*)\s*(.*)", words, re.S)
             if match:
                 guard, opcode, operands = match.group(2), match.group(3), match.group(4)
-                line = text.count("\n", 0, at + match.start(3)) + 1
+                line = module.line(at + match.start(3))
                 names = [[renamed(name) for name in NAME.findall(operand)] for operand in split(operands)]
                 if operands.startswith("["):
                     names.insert(0, [])  # no result
@@ -93,19 +115,6 @@ def split(operands):
     return parts
 
 
-def unused_outcomes(text):
-    """{line: opcode} of the waits and strong reads whose outcome nobody looks at."""
-    found = {}
-    for body, returned in functions_of(text):
-        for wait in body:
-            if not OUTCOME.match(wait.opcode):
-                continue
-            values = set(wait.operands[0])
-            if not looked_at(body, values, returned):
-                found[wait.line] = wait.opcode
-    return found
-
-
 def looked_at(body, values, returned):
     grown = True
     while grown:
@@ -123,27 +132,27 @@ def looked_at(body, values, returned):
 
 
 def unused_sites(records, folder):
-    """Names (M:N) of the sites of such waits and reads: of each module that the records list, the file of the folder is taken that
-    has its opcodes at its lines."""
+    """{name (M:N): function that says whether it is one} of the sites of waits and strong reads: of each module that the
+    records list, the file of the folder is taken that has its opcodes at its lines."""
     modules = collections.defaultdict(dict)  # number → line → {opcode: names}
     for line in records:
         word = line.split()
         if word and word[0] == "site" and "ptx_line" in word:
             at = int(word[word.index("ptx_line") + 1])
             modules[word[1].split(":")[0]].setdefault(at, {}).setdefault(word[2], []).append(word[1])
-    found = set()
+    found = {}
     texts = []
     for file in sorted(glob.glob(os.path.join(folder, "*.ptx"))):
         with open(file) as content:
             texts.append(content.read())
     for lines in modules.values():
-        if not any(OUTCOME.match(opcode) for opcodes in lines.values() for opcode in opcodes):
-            continue
-        for text in texts:
+        waits = [(names[0], at, opcode) for at, opcodes in lines.items() for opcode, names in opcodes.items()
+                 if len(names) == 1 and OUTCOME.match(opcode)]
+        for text in texts if waits else ():
             rows = [""] + text.split("\n")
             if all(at < len(rows) and opcode in rows[at] for at, opcodes in lines.items() for opcode in opcodes):
-                for at, opcode in unused_outcomes(text).items():
-                    names = lines.get(at, {}).get(opcode, [])
-                    found.update(names if len(names) == 1 else [])
+                module = Module(text)
+                for name, at, opcode in waits:
+                    found[name] = lambda at=at, opcode=opcode, module=module: module.unused_outcomes(at).get(at) == opcode
                 break
     return found

@@ -137,6 +137,33 @@ class Operations:
         self.behind_launch[stream] = number if launch else None
 
 
+def beside(records):
+    """{kernel: the kernels of launches that may run beside one of its, beside one of theirs, and so on, itself among them}, of
+    kernels that nothing but launches runs beside; nothing where records are lost."""
+    found, launches = Operations(), {}
+    for line in records:
+        word = line.split(None, 3)
+        if not word:
+            continue
+        if word[0] == "warning:":
+            return {}
+        if word[0] == "operation" and (match := re.search(r" launch \d+ kernel (.*) module ", line)):
+            launches[int(word[1])] = match.group(1)
+        if word[0] not in ("access", "site"):
+            found.read(line.split(), line)
+    groups, others = {kernel: {kernel} for kernel in launches.values()}, set()
+    for first, kernel in launches.items():
+        for second in found.before:
+            if first == second or found.ordered(first, second) or found.ordered(second, first):
+                continue
+            if second not in launches:
+                others.add(kernel)
+            elif launches[second] not in groups[kernel]:
+                group = groups[kernel] | groups[launches[second]]
+                groups.update(dict.fromkeys(group, group))
+    return {kernel: group for kernel, group in groups.items() if not group & others}
+
+
 def words_of(text, memory):
     """The words of a range as records print it, as far as it lies in memory that the device may touch."""
     match = re.match(r"0x([0-9a-f]+)\+(\d+)(?:x(\d+)x(\d+) pitch (\d+))?", text)
