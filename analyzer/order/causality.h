@@ -459,6 +459,7 @@ class Causality {
   static const Write* observed_write(const LocationState& state, const StrongAccess& access, std::uint64_t offset,
                                      Matches&& matches);
   const Write* observed_around(const StrongAccess& access) const;
+  static void make_room(std::vector<Write>& writes);
   const Write* observed_by(const StrongAccess& access, const LocationState& at) const;
   bool watched(const StrongAccess& access) const { return rules_.observers && access.watched; }
   void observe(const StrongAccess& read, const Write& write, Stamp now);

@@ -77,7 +77,7 @@ void Causality::pass_on(const StrongAccess& access, Stamp now) {
   }
   std::vector<Write>& writes = at.writes;
   if (!writes.empty() && !writes.back().told && writes.back().bytes <= access.bytes) writes.pop_back();
-  if (writes.size() >= most_writes) writes.erase(writes.begin());
+  make_room(writes);
   writes.push_back({access.thread, access.scope, access.bytes, access.form, access.reads, access.value_written,
                     access.order_first, access.order_last, now, nullptr, 0, 0, std::move(told)});
 }

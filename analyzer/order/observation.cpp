@@ -58,6 +58,17 @@ const Causality::Write* Causality::observed_by(const StrongAccess& access, const
   return around && (!seen || around->stamp > seen->stamp) ? around : seen;
 }
 
+// For one more. The oldest goes of those behind which another is as long: of what is longer a part may still be read.
+void Causality::make_room(std::vector<Write>& writes) {
+  if (writes.size() < most_writes) return;
+  auto oldest = writes.begin();
+  while (oldest != writes.end() &&
+         std::none_of(oldest + 1, writes.end(), [&](const Write& later) { return later.bytes >= oldest->bytes; })) {
+    ++oldest;
+  }
+  writes.erase(oldest == writes.end() ? writes.begin() : oldest);
+}
+
 // ---- who comes after
 
 // The read is morally strong with the write that it observed, or reads a part of it.

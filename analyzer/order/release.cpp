@@ -320,7 +320,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
   if (!watched(access) && !at.writes.empty() && at.writes.back().bytes <= access.bytes &&
       at.writes.back().chain->releases_nothing())
     at.writes.pop_back();
-  if (at.writes.size() >= most_writes) at.writes.erase(at.writes.begin());
+  make_room(at.writes);
   at.writes.push_back({access.thread, access.scope, access.bytes, access.form, access.reads, access.value_written,
                        access.order_first, access.order_last, now, chain, chain->contributions.size(),
                        chain->fenced_count, nullptr});

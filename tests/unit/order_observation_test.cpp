@@ -35,6 +35,13 @@ TEST(LitmusObservation, APartOfAVectorIsOne) { // both elements, of an operation
   test.read_pair(t1, x, acquire, gpu).read(t1, x, relaxed, cluster).races({{1, 3}});
 }
 
+TEST(LitmusObservation, APartIsRememberedWhenOthersHaveWrittenTheRest) {
+  Litmus test;
+  test.atomic(t0, x, relaxed, gpu, 8);
+  for (int i = 0; i < 20; ++i) test.write(t0, x, relaxed, gpu);
+  test.read(t1, x + 4, relaxed, gpu).write(t1, x + 4).races({{1, 22}});
+}
+
 // The read is of shared memory: a fence of that alone hands on what it observed.
 TEST(LitmusObservation, OfSharedMemoryIsHandedOnByARestrictedFence) {
   for (const bool fenced : {true, false}) {
