@@ -412,6 +412,7 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
     left += of.live;
   }
   OfSide* of = nullptr;
+  bool ahead = false;
   const auto look = [&](Entry& older) {
     if (!older.mask) return;
     const SideId older_side = sides_.place(older.access.place).side;
@@ -457,6 +458,8 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
       of->hidden.add(older.access);
     else if (stands_behind)
       of->behind.add(older.access);
+    ahead |= same_side && (stands_behind || older.ahead);
+    of->behind_gone |= older.ahead && order != Order::before;
     drop(word, older, *of);
   };
   if (!access.writes() && !sweeps && word.entries.size() >= bounds_.indexed_from) {
@@ -470,7 +473,8 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
   for (const OfSide& other : word.sides) {
     if (other.races || (other.conflicts && morally_strong(other.all, access))) continue;
     if (may_race(other.lost, access) || (races && may_race(other.hidden, access)) ||
-        (other.only_observed && may_race(other.behind, access)) || (other.conflicts >= enough && other.left))
+        ((other.only_observed || other.behind_gone) && may_race(other.behind, access)) ||
+        (other.conflicts >= enough && other.left))
       uncertain_.insert(std::minmax(other.side, side));
   }
   if (word.entries.size() > 2 * word.live + 16) {
@@ -481,6 +485,7 @@ void Shadow::word(std::uint64_t memory, Word& word, const Entry& entry, std::uin
   OfSide& own = of_side(word, side);
   if (own.live >= bounds_.most_entries) make_room(word, own);
   word.entries.push_back(entry);
+  word.entries.back().ahead = ahead;
   if (word.index) {
     enter(word, std::uint32_t(word.entries.size() - 1));
     ++indexed_;

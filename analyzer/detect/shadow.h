@@ -155,6 +155,7 @@ class Shadow {
     MemoryAccess access;
     std::uint8_t mask = 15; // bytes of the word; 0: dropped
     bool whole_page = false; // whichever it is
+    bool ahead = false; // of some in OfSide::behind
     std::uint32_t before = 0; // Index::last of its key, when it came
   };
   // Entries, of which some are no longer there: whoever comes after all that their operations did by then is ordered
@@ -175,6 +176,7 @@ class Shadow {
     Lost lost; // they made room for others of their side
     Lost hidden; // a write of another side came after them: who races with one of them races with that, or a later one
     Lost behind; // strong writes, behind a later one of their side: who only observed that may race with them
+    bool behind_gone = false; // so may others: one ahead of some was dropped for what only observed it
     Lost all;
     std::uint32_t oldest = 0; // Word::entries has none that is live before
     // During one look at the word.

@@ -450,6 +450,46 @@ TEST(Scale, WhatOneObservedStandsForNothingBeforeIt) {
   EXPECT_TRUE(is_uncertain(crowded, 0, 2));
 }
 
+// The second such write is no longer remembered either, for one that only observed it, by itself or by a read of its
+// thread: what that thread writes then may still race with the first.
+TEST(Scale, WhatStandsForOneThatItObservedStandsForNothingBeforeIt) {
+  const auto sites = [](AccessKind kind) {
+    return std::vector<SiteOf>{{kind, Space::global, 4, 1, Ordering::relaxed, Scope::gpu},
+                               {AccessKind::write, Space::global, 4, 1, Ordering::relaxed, Scope::gpu},
+                               {AccessKind::read, Space::global, 4, 1, Ordering::relaxed, Scope::gpu},
+                               {AccessKind::write, Space::global, 4},
+                               {AccessKind::write, Space::global, 4}};
+  };
+  OneWord updates(
+      sites(AccessKind::atomic)); // those of warp 0 link to each other behind the write, and the last to them
+  updates.by(0, 0, 0);
+  updates.by(0, 1, 1);
+  updates.by(0, 0, 0);
+  updates.by(0, 0, 0);
+  updates.by(0, 1, 0);
+  updates.by(0, 1, 4);
+  OneWord writes(sites(AccessKind::write)); // of one site
+  writes.by(0, 0, 0);
+  writes.by(0, 0, 0);
+  writes.by(0, 1, 2);
+  writes.by(0, 1, 0);
+  writes.by(0, 1, 4);
+  OneWord overwritten(sites(AccessKind::write)); // by a weak write of another
+  overwritten.by(0, 0, 0);
+  overwritten.by(0, 0, 0);
+  overwritten.by(1, 0, 2);
+  overwritten.by(1, 0, 3);
+  overwritten.by(1, 0, 4);
+  for (const OneWord* word : {&updates, &writes, &overwritten}) {
+    const detect::Findings all = word->findings();
+    EXPECT_EQ(occurrences(all, RaceClass::data, 0, 4), 1u);
+    EXPECT_TRUE(all.uncertain.empty());
+    const detect::Findings crowded = word->findings({.crowded = 1});
+    EXPECT_EQ(occurrences(crowded, RaceClass::data, 0, 4), 0u);
+    EXPECT_TRUE(is_uncertain(crowded, 0, 4));
+  }
+}
+
 // Of one site, a write of this block, which is morally strong with what comes then, and before it one of another.
 TEST(Scale, ConflictsOfStrongAccessesDoNotHideThatARaceMayBeMissing) {
   OneWord word({{AccessKind::write, Space::global, 4, 1, Ordering::relaxed, Scope::cta},
