@@ -585,11 +585,12 @@ void Shadow::words_below(std::uint64_t memory, Page& page, const Entry& entry, s
     for (Entry& older : at.entries) {
       if (!older.mask) continue;
       if (older.access.writes() || access.writes()) check(memory, older, entry, address + 4 * i);
-      // What this operation comes after is covered by it.
+      // What this operation comes after is covered by it, where it is of the same side: others are told of, too.
       Lanes unordered;
-      if (access.kind == AccessKind::write && !access.group && (!access.possible || older.access.possible) &&
-          ordered(memory, older.access, access, &unordered)) {
-        drop(at, older, of_side(at, sides_.place(older.access.place).side));
+      const SideId side = sides_.place(older.access.place).side;
+      if (side == sides_.place(access.place).side && access.kind == AccessKind::write && !access.group &&
+          (!access.possible || older.access.possible) && ordered(memory, older.access, access, &unordered)) {
+        drop(at, older, of_side(at, side));
       }
     }
   }

@@ -251,6 +251,36 @@ TEST(Runs, ThreadsAndMemoryDoNotMatter) {
   EXPECT_GT(had_room, 100u);
 }
 
+// What a launch wrote, and a set behind it in its stream set, another stream's launch writes: it races with both.
+TEST(Runs, WhatASetComesAfterIsToldToo) {
+  for (const std::uint64_t bytes : {64u, 4096u, 8192u}) {
+    std::vector<trace::Record> records = launch({{AccessKind::write, Space::global, 4}}, 1, 1, 1 << 16);
+    const auto submitted = std::get<trace::Operation>(records[2]);
+    records.resize(2);
+    for (std::uint32_t number = 2; number < 4; ++number)
+      records.push_back(trace::StreamCreate{number, trace::StreamCreate::Kind::non_blocking, 0, 0, 1});
+    for (std::uint32_t number = 1; number < 4; ++number) {
+      trace::Operation operation = submitted;
+      operation.id = operation.launch = number;
+      operation.stream = number == 3 ? 3 : 2;
+      if (number == 2) operation.what = trace::Set{{memory, 0, bytes, 1, 1, 0}, 1, 1, "cudaMemsetAsync"};
+      records.push_back(operation);
+      records.push_back(trace::OperationBegin{number});
+      if (number != 2) {
+        trace::Access access;
+        access.warp = {number, 0, 0};
+        access.module = 1;
+        access.mask = 1;
+        access.address[0] = memory + 16;
+        records.push_back(access);
+      }
+      if (number != 1) continue;
+      records.push_back(trace::OperationEnd{number});
+    }
+    EXPECT_EQ(detect::find_races(Chunks(records, 1 << 20)).races.size(), 2u) << bytes << " bytes";
+  }
+}
+
 // A set by each of two streams; `again`: its memory has another owner in between.
 std::vector<trace::Record> two_sets(std::uint64_t offset, std::uint64_t bytes, bool again) {
   std::vector<trace::Record> records;
