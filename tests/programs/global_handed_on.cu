@@ -3,40 +3,35 @@
 #include "check.h"
 
 __global__ void hand_on(const int* in, int* table, int* filled, int* checked, int* out) {
-  unsigned t = threadIdx.x;
   if (blockIdx.x == 0) {
-    table[t] = 3 * in[t];  // @A
-    __syncthreads();
-    if (t == 0) {
-      __threadfence();
-      *(volatile int*)filled = 1;
+    for (int i = 0; i < 16; ++i) {
+      table[i] = 3 * in[i];  // @A
     }
+    __threadfence();
+    *(volatile int*)filled = 1;
   } else if (blockIdx.x == 1) {
-    if (t == 0) {
-      while (*(volatile int*)filled == 0) {
-      }
+    while (*(volatile int*)filled == 0) {
+    }
 #ifndef RACY
-      __threadfence();
+    __threadfence();
 #endif
-      *(volatile int*)checked = 1;
-    }
+    *(volatile int*)checked = 1;
   } else {
-    if (t == 0) {
-      while (*(volatile int*)checked == 0) {
-      }
-      __threadfence();
+    while (*(volatile int*)checked == 0) {
     }
-    __syncthreads();
-    out[t] = table[63 - t];  // @B
+    __threadfence();
+    for (int i = 0; i < 16; ++i) {
+      out[i] = table[15 - i];  // @B
+    }
   }
 }
 
 int main() {
-  int* in = to_device(numbers(64));
-  int* table = zeros<int>(64);
+  int* in = to_device(numbers(16));
+  int* table = zeros<int>(16);
   int* filled = zeros<int>(1);
   int* checked = zeros<int>(1);
-  int* out = zeros<int>(64);
-  hand_on<<<3, 64>>>(in, table, filled, checked, out);
-  report(out, 64);
+  int* out = zeros<int>(16);
+  hand_on<<<3, 1>>>(in, table, filled, checked, out);
+  report(out, 16);
 }
