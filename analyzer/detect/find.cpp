@@ -75,12 +75,12 @@ class Finder {
     merge(races_, third.findings);
   }
 
-  // One go over the records. Who looks at a slice may be alone, and has all of the memory then.
-  struct Go {
+  struct Go { // over the records
     std::vector<std::unique_ptr<Detector>> detectors; // by worker
     std::vector<Suspects> found; // of the first pass, by worker
     std::vector<order::Stamp> stamps{0}; // before each chunk
   };
+  // Workers that have nothing of the share leave their memory to the others.
   Go go(const Detector::Setup& of_all, const Share& share, const order::IdTable<order::OperationIndex>* launches) {
     Go now;
     now.found.resize(workers_);
