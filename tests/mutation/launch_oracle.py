@@ -11,7 +11,8 @@ import time
 
 import ptx_outcomes
 import stream_oracle
-from launch_relation import Device, Launch, Site, Unknown, block_of, mask_of, numbered
+from launch_relation import Device
+from launch_threads import Launch, Site, Unknown, block_of, mask_of, numbered
 
 MOST_ACCESSES = 10_000_000  # of lanes
 
