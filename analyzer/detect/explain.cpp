@@ -111,10 +111,10 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
   if (thread == race.first.thread) {
     if (after_first) {
       entry.first = arrival;
-      passes_barrier(entry);
+      entry.first_meets();
     } else {
       entry.first_before = arrival;
-      barrier_before(entry);
+      entry.first_meets_before();
       meet();
     }
   }
@@ -122,7 +122,7 @@ void Explainer::barrier(Case& entry, ThreadKey thread, const Arrival& arrival) {
     entry.second_before = arrival;
     meet();
     if (after_first) entry.second = arrival;
-    barrier_behind(entry);
+    entry.second_meets();
   }
 }
 
@@ -140,18 +140,18 @@ void Explainer::fence(Case& entry, ThreadKey thread, const Fence& fence) {
   if (thread == race.second.thread) entry.second_fence = fence;
   if (thread.block_bits() == race.first.thread.block_bits() &&
       (entry.fences.size() < most_fences || entry.fences.count(thread))) {
-    keep_widest(entry.fences[thread], fence);
+    entry.fences[thread].keep_widest(fence);
   }
   if (!entry.relays.empty()) relay_fence(entry, thread, fence);
   for (std::optional<Message>& message : entry.messages) {
     if (message && message->barrier_after && thread == race.second.thread &&
-        serves_more(fence, message->behind_barrier, is_acquire))
+        fence.acquires_more(message->behind_barrier))
       message->behind_barrier = fence;
     if (!message || message->read.thread != thread) continue;
-    if (serves_more(fence, message->after, is_acquire)) message->after = fence;
+    if (fence.acquires_more(message->after)) message->after = fence;
   }
   if (std::optional<Message>& early = entry.early_message; early && early->read.thread == thread) {
-    if (serves_more(fence, early->after, is_acquire)) early->after = fence;
+    if (fence.acquires_more(early->after)) early->after = fence;
   }
 }
 
@@ -202,14 +202,14 @@ bool Explainer::record(trace::Record& record) {
     each_case(operation, r->block, [&](Case& entry) {
       const FoundRace& race = *entry.race;
       std::uint64_t block = ThreadKey(operation, r->block, 0).block_bits();
-      relay_barrier(entry, block);
+      entry.third_meets(block);
       if (now_ <= race.first.stamp) {
-        if (block == race.second.thread.block_bits()) barrier_behind(entry);
-        if (block == race.first.thread.block_bits()) barrier_before(entry);
+        if (block == race.second.thread.block_bits()) entry.second_meets();
+        if (block == race.first.thread.block_bits()) entry.first_meets_before();
         return;
       }
-      if (block == race.first.thread.block_bits()) passes_barrier(entry);
-      if (block == race.second.thread.block_bits()) barrier_behind(entry);
+      if (block == race.first.thread.block_bits()) entry.first_meets();
+      if (block == race.second.thread.block_bits()) entry.second_meets();
       if (entry.exited && block == race.second.thread.block_bits())
         entry.second = {{r->module, r->site}, r->barrier, r->phase, true};
     });
@@ -225,7 +225,7 @@ bool Explainer::record(trace::Record& record) {
     order::OperationIndex operation = detector_.operation_of(r->warp.launch);
     passed_behind(operation, r->warp.block, r->warp.warp, r->mask);
     each_case(operation, r->warp.block, [&](Case& entry) {
-      relay_barrier(entry, ThreadKey(operation, r->warp.block, 0).block_bits());
+      entry.third_meets(ThreadKey(operation, r->warp.block, 0).block_bits());
       each_lane(r->mask, [&](unsigned lane) {
         barrier(entry, key_of(operation, r->warp, lane), {{r->module, r->site}, r->barrier, r->phase, r->sync});
       });
@@ -236,12 +236,12 @@ bool Explainer::record(trace::Record& record) {
     each_case(operation, r->warp.block, [&](Case& entry) {
       ThreadKey a = entry.race->first.thread, b = entry.race->second.thread;
       ThreadKey lane0 = key_of(operation, r->warp, 0);
-      relay_barrier(entry, lane0.block_bits());
+      entry.third_meets(lane0.block_bits());
       const bool has_a = r->mask >> (a.thread() % 32) & 1, has_b = r->mask >> (b.thread() % 32) & 1;
       if (now_ > entry.race->first.stamp && a.warp() == lane0.warp() && a.block_bits() == lane0.block_bits()) {
-        if (has_a) passes_barrier(entry, r->mask);
+        if (has_a) entry.first_meets(r->mask);
       }
-      if (has_b && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) barrier_behind(entry, r->mask);
+      if (has_b && b.warp() == lane0.warp() && b.block_bits() == lane0.block_bits()) entry.second_meets(r->mask);
       if (a.block_bits() != b.block_bits() || a.warp() != b.warp() || lane0.block_bits() != a.block_bits() ||
           lane0.warp() != a.warp()) {
         return;
@@ -373,7 +373,7 @@ void Explainer::explain_block(const Case& entry, std::vector<std::string>& out) 
     out.push_back(opcode + " at " + place(entry.warp_value) +
                   " comes between them, but shuffles, votes, matches and reductions of a warp order no memory");
   }
-  if (!has_message(entry) && (entry.first_fence.mark || entry.second_fence.mark)) {
+  if (!entry.has_message() && (entry.first_fence.mark || entry.second_fence.mark)) {
     const Fence& fence = entry.first_fence.mark ? entry.first_fence : entry.second_fence;
     out.push_back("the fence at " + place(fence.mark) +
                   " makes nobody wait: alone it orders nothing with another thread");

@@ -11,7 +11,7 @@ namespace {
 
 using order::ThreadKey;
 
-constexpr std::size_t most_flags = 64; // remembered a race, of each kind and, behind the first access, each site
+using why::most_flags;
 constexpr std::size_t most_flags_behind = 512; // of all sites
 
 constexpr const char* plain_write = " is a plain one, which releases nothing";
@@ -93,30 +93,24 @@ void Explainer::flag(const trace::AccessView& view, PlaceId place, unsigned lane
   }
 }
 
-void Explainer::note_waiting(Case& entry, const Flag& flag, const FlagUse& use) {
-  if (!use.reads || !use.waits || use.thread == entry.race->first.thread || !in_first_block(*entry.race, use)) return;
-  if (entry.waiting.size() < most_flags || entry.waiting.count(use.thread))
-    entry.waiting.insert_or_assign(use.thread, std::pair(flag, use.mark));
-}
-
 // What others of the first's block said before it made its access, and who of the second's heard that by then.
 void Explainer::flag_before(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
   const auto known = entry.writes_before.find(flag);
   if (use.reads && known != entry.writes_before.end() && known->second.use.thread != use.thread &&
-      in_second_block(race, use) && may_tell(race, use))
+      use.in_second_block(race) && may_tell(race, use))
     entry.early_message = Message{known->second, use, {}, false};
-  if (use.writes && use.thread != race.first.thread && in_first_block(race, use) &&
+  if (use.writes && use.thread != race.first.thread && use.in_first_block(race) &&
       (entry.writes_before.size() < most_flags || known != entry.writes_before.end())) {
     const auto fence = entry.fences_before.find(use.thread);
     entry.writes_before[flag] = {use, fence == entry.fences_before.end() ? Fence{} : fence->second};
   }
-  note_waiting(entry, flag, use);
+  entry.note_waiting(flag, use);
 }
 
 void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) {
   const FoundRace& race = *entry.race;
-  if (!entry.barrier && !entry.met) note_waiting(entry, flag, use);
+  if (!entry.barrier && !entry.met) entry.note_waiting(flag, use);
   auto receive = [&](std::optional<Message>& message, const FlagWrite& write) {
     // The later one, but for one that says less than the former: nobody looked, or it was no strong read, or write, or
     // fetched data only.
@@ -124,11 +118,11 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
       return !is_strong(now.ordering) && is_strong(former.ordering);
     };
     const bool less = message && ((use.unused && !message->read.unused) || plainer(use, message->read) ||
-                                  plainer(write.use, message->write.use) || (looks(message->read) && !looks(use)) ||
+                                  plainer(write.use, message->write.use) || (message->read.looks() && !use.looks()) ||
                                   (write.lost_to && !message->write.lost_to));
     if (write.use.thread != use.thread && !less) message = Message{write, use, {}, false};
   };
-  if (use.reads && use.thread != race.first.thread && in_second_block(race, use) && may_tell(race, use)) {
+  if (use.reads && use.thread != race.first.thread && use.in_second_block(race) && may_tell(race, use)) {
     const bool itself = use.thread == race.second.thread;
     if (const auto known = entry.writes.find(flag); known != entry.writes.end()) {
       if (known->second.own) receive(entry.messages[2 + itself], *known->second.own);
@@ -140,7 +134,7 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
     }
   }
   if (!entry.relays.empty()) relay(entry, flag, use);
-  if (use.writes && in_first_block(race, use)) {
+  if (use.writes && use.in_first_block(race)) {
     if (entry.waited_elsewhere && entry.waited_elsewhere->first == flag) entry.waited_elsewhere.reset();
     if (!entry.writes.count(flag)) { // an array that is stored by strong accesses does not keep the flag behind it out
       std::size_t& of_site = entry.flags_of[{use.mark.module, use.mark.site}];
@@ -151,7 +145,7 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
     // Of another thread, behind a barrier, the first's own fence counts in place of one of its own.
     const bool own = use.thread == race.first.thread;
     auto fence = entry.fences.find(use.thread);
-    const bool behind = entry.barrier || meets(entry.met, use.thread, race.first.thread);
+    const bool behind = entry.barrier || why::meets(entry.met, use.thread, race.first.thread);
     const bool lent = fence == entry.fences.end() && behind && !own;
     if (lent) fence = entry.fences.find(race.first.thread);
     FlagWrites& known = entry.writes[flag];
@@ -161,20 +155,15 @@ void Explainer::flag_between(Case& entry, const Flag& flag, const FlagUse& use) 
     if (former && former->use.thread == use.thread) {
       write.released = former->released;
       if (is_release(former->use.ordering))
-        keep_widest(write.released, {former->use.mark, former->use.ordering, former->use.scope, former->use.stamp});
+        write.released.keep_widest({former->use.mark, former->use.ordering, former->use.scope, former->use.stamp});
     }
-    if (!own && !use.reads && known.own && releases(*known.own)) write.over = known.own->use.mark;
+    if (!own && !use.reads && known.own && known.own->releases()) write.over = known.own->use.mark;
     lose(known, race.second.thread, use);
     // A chain of read-modify-writes carries what it began with (PTX ISA, "Release patterns").
     if (!use.reads) known.own = known.other = {};
     known.ever_own = ever_own;
     (own ? known.own : known.other) = std::move(write);
   }
-}
-
-bool Explainer::releases(const FlagWrite& write) {
-  return is_strong(write.use.ordering) &&
-         (is_release(write.use.ordering) || write.released.mark || is_release(write.before));
 }
 
 // "Observation order relates a write W to a read R through an optional sequence of atomic read-modify-write operations"
@@ -196,9 +185,9 @@ void Explainer::flag_elsewhere(const Flag& flag, const FlagUse& use) {
   std::erase_if(cases->second, [&](std::size_t index) { return now_ > cases_[index].race->second.stamp; });
   for (const std::size_t index : cases->second) {
     Case& entry = cases_[index];
-    if (in_first_block(*entry.race, use)) continue;
+    if (use.in_first_block(*entry.race)) continue;
     FlagWrites& known = entry.writes[flag];
-    if (use.reads && !in_second_block(*entry.race, use)) hears(index, known, use);
+    if (use.reads && !use.in_second_block(*entry.race)) hears(index, known, use);
     if (use.writes) lose(known, entry.race->second.thread, use);
   }
 }
@@ -213,11 +202,11 @@ void Explainer::flag_behind(Case& entry, const Flag& flag, const FlagUse& use) {
   heard_behind(entry, flag, use);
   if (entry.late_message || race.first.thread.block_bits() == race.second.thread.block_bits()) return;
   if (detector_.sides().place(race.first.place).kind != AccessKind::read) return;
-  if (use.reads && in_first_block(race, use) && may_tell(race, use)) {
+  if (use.reads && use.in_first_block(race) && may_tell(race, use)) {
     const auto known = entry.writes_behind.find(flag);
     if (known != entry.writes_behind.end()) entry.late_message = Message{known->second, use, {}, false};
   }
-  if (use.writes && in_second_block(race, use) &&
+  if (use.writes && use.in_second_block(race) &&
       (entry.writes_behind.size() < most_flags || entry.writes_behind.count(flag)))
     entry.writes_behind[flag] = {use, {}};
 }
@@ -228,13 +217,13 @@ void Explainer::heard_behind(Case& entry, const Flag& flag, const FlagUse& use) 
   if (entry.heard_late || race.first.thread.operation() != race.second.thread.operation() ||
       race.first.thread.block_bits() == race.second.thread.block_bits())
     return;
-  if (use.writes && in_first_block(race, use)) {
+  if (use.writes && use.in_first_block(race)) {
     if (!entry.writes.count(flag) && entry.writes.size() >= most_flags_behind) return;
     FlagWrites& known = entry.writes[flag];
     std::optional<FlagWrite>& write = use.thread == race.first.thread ? known.own : known.other;
     if (!write) write = FlagWrite{use, {}};
   }
-  if (!in_second_block(race, use)) return;
+  if (!use.in_second_block(race)) return;
   // Where each tells the other, as blocks do at their barriers, an access ahead of that may be in its right place.
   const bool answers = entry.answered.count(flag);
   if (use.writes && entry.answered.size() < most_flags) entry.answered.insert(flag);
@@ -278,7 +267,7 @@ std::vector<Explainer::Lack> Explainer::lacks_release(const Case& entry, const M
   const FlagWrite& write = message.write;
   const Apart between = apart(hop.from, hop.to);
   const Fence &before = write.before, &behind = message.after.mark ? message.after : message.behind_barrier;
-  const bool fenced = is_release(before), released = bool(write.released.mark);
+  const bool fenced = before.releases(), released = bool(write.released.mark);
   const bool in_fence_order = before.ordering == Ordering::sc &&
                               (behind.mark ? behind.ordering == Ordering::sc : !is_acquire(message.read.ordering));
   std::vector<Lack> lacks;
@@ -331,7 +320,7 @@ std::vector<Explainer::Lack> Explainer::lacks_acquire(const Case& entry, const M
     lack(hop.the_read + plain_read);
   } else if (is_acquire(read.ordering)) {
     // Its scope is told below.
-  } else if (is_acquire(after)) {
+  } else if (after.acquires()) {
     if (narrow(after.scope, between))
       lack("the fence at " + place(after.mark) + " after " + it(hop.the_read) + too_narrow(after.scope, between));
   } else if (behind.mark && narrow(behind.scope, between)) {
@@ -413,24 +402,18 @@ Explainer::Shortfall Explainer::shortfall(const Case& entry) const {
     if (!entry.messages[n] || by_chance(*entry.race, *entry.messages[n])) continue;
     // By a counter of all, where the second waits for another block: that one tells it. Lanes that pass values on
     // through volatile memory, without waiting for any, have no flags among them.
-    if ((one_block || by_another_block(entry)) && !deliberate(*entry.messages[n])) continue;
+    if ((one_block || by_another_block(entry)) && !entry.messages[n]->deliberate()) continue;
     std::vector<Lack> lacks = shortcomings(entry, *entry.messages[n]);
     // Nothing: it came too late.
     if (lacks.empty()) continue;
     const auto lacking = [](const Message& message, std::size_t number) {
-      return std::pair(number, !looks(message.read));
+      return std::pair(number, !message.read.looks());
     };
     if (least.message && lacking(*entry.messages[n], lacks.size()) >= lacking(*least.message, least.lacks.size()))
       continue;
     least = {&*entry.messages[n], std::move(lacks)};
   }
   return least;
-}
-
-// Threads that draw numbers from one counter mean no message by it, unless something says so.
-bool Explainer::deliberate(const Message& message) {
-  return message.write.before.mark || is_release(message.write.use.ordering) || message.write.released.mark ||
-         !is_strong(message.write.use.ordering) || message.after.mark || message.read.waits;
 }
 
 std::string Explainer::lines_of(PlaceId place) const {
@@ -444,7 +427,7 @@ std::string Explainer::lines_of(PlaceId place) const {
 // By the end that falls short: whoever else it tells something, or hears from, puts nothing right.
 std::string Explainer::broken_message(std::size_t index) const {
   Shortfall found = shortfall(cases_[index]);
-  if (!found.message || !deliberate(*found.message)) return "";
+  if (!found.message || !found.message->deliberate()) return "";
   std::string name;
   if (found.lacks.size() > 1) std::erase_if(found.lacks, [](const Lack& lack) { return lack.between; });
   for (const bool write : {true, false}) {
@@ -495,7 +478,7 @@ void Explainer::explain_message(const Case& entry, std::vector<std::string>& out
                   "narrow");
     return;
   }
-  if (!blocks_differ || has_message(entry)) return;
+  if (!blocks_differ || entry.has_message()) return;
   const Apart between = apart(race.first.thread, race.second.thread);
   const bool strong_first = a.site && is_strong(a.site->ordering),
              strong_second = b.site && is_strong(b.site->ordering);

@@ -18,7 +18,7 @@ void Explainer::hears(std::size_t index, const FlagWrites& known, const FlagUse&
   Case& entry = cases_[index];
   const std::optional<FlagWrite>& write = known.own ? known.own : known.other;
   const std::uint64_t block = use.thread.block_bits();
-  if (!write || write->lost_to || !looks(use)) return;
+  if (!write || write->lost_to || !use.looks()) return;
   const auto relay = entry.relays.find(block);
   if (relay == entry.relays.end() ? entry.relays.size() >= most_relays : !relay->second.writes.empty()) return;
   if (relay == entry.relays.end()) by_block_[block].push_back(index);
@@ -34,24 +34,24 @@ void Explainer::relay(Case& entry, const Flag& flag, const FlagUse& use) {
                                    from->second.in.barrier_after};
     }
   }
-  if (!use.reads || !in_second_block(*entry.race, use)) return;
+  if (!use.reads || !use.in_second_block(*entry.race)) return;
   for (auto& [block, relay] : entry.relays) {
     const auto known = relay.writes.find(flag);
     if (known == relay.writes.end() || known->second.use.thread == use.thread) continue;
-    if (!relay.out || looks(use) || !looks(relay.out->read)) relay.out = Message{known->second, use, {}, false};
+    if (!relay.out || use.looks() || !relay.out->read.looks()) relay.out = Message{known->second, use, {}, false};
   }
 }
 
 void Explainer::relay_fence(Case& entry, ThreadKey thread, const Fence& fence) {
   if (const auto at = entry.relays.find(thread.block_bits()); at != entry.relays.end()) {
     Message& in = at->second.in;
-    if (in.read.thread == thread && serves_more(fence, in.after, is_acquire)) in.after = fence;
+    if (in.read.thread == thread && fence.acquires_more(in.after)) in.after = fence;
     if (entry.relay_fences.size() < most_fences || entry.relay_fences.count(thread))
-      keep_widest(entry.relay_fences[thread], fence);
+      entry.relay_fences[thread].keep_widest(fence);
   }
   for (auto& [block, relay] : entry.relays) {
     if (!relay.out || relay.out->read.thread != thread) continue;
-    if (serves_more(fence, relay.out->after, is_acquire)) relay.out->after = fence;
+    if (fence.acquires_more(relay.out->after)) relay.out->after = fence;
   }
 }
 
