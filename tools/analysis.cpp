@@ -2,12 +2,12 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <string>
 
 #include "analyzer/detect/analyze.h"
 #include "tools/command.h"
+#include "tools/progress.h"
 
 namespace deadheat::tools {
 
@@ -28,36 +28,6 @@ std::uint64_t parse_size(const std::string& text) {
   if ((shift == 0 && !unit.empty()) || value > (~0ull >> shift)) return 0;
   return value << shift;
 }
-
-// Draws a line on a terminal once the work has taken two seconds, and takes it away at the end.
-class ProgressBar {
- public:
-  explicit ProgressBar(bool terminal) : terminal_(terminal), begin_(Clock::now()), drawn_(begin_) {}
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-  ~ProgressBar() {
-    if (visible_) std::fputs("\r\033[K", stderr);
-  }
-  void show(const std::string& what, double share) {
-    using namespace std::chrono_literals;
-    const Clock::time_point now = Clock::now();
-    if (!terminal_ || now - begin_ < 2s || now - drawn_ < 100ms) return;
-    drawn_ = now;
-    visible_ = true;
-    constexpr int width = 30;
-    const int full = int(share * width);
-    std::fprintf(stderr, "\r\033[K%s [%s%s] %3d %%", what.c_str(), std::string(std::size_t(full), '#').c_str(),
-                 std::string(std::size_t(width - full), ' ').c_str(), int(share * 100));
-    std::fflush(stderr);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const bool terminal_;
-  const Clock::time_point begin_;
-  Clock::time_point drawn_;
-  bool visible_ = false;
-};
 
 } // namespace
 
@@ -86,7 +56,7 @@ Expected<void> check_analysis_options(const AnalysisOptions& options) {
 }
 
 Expected<Analysis> analyze(const std::string& trace, const AnalysisOptions& options) {
-  ProgressBar bar(isatty(STDERR_FILENO) != 0);
+  ProgressBar bar(stderr, isatty(STDERR_FILENO) != 0);
   detect::AnalyzeOptions settings;
   settings.jobs = options.jobs;
   if (!options.memory_limit.empty()) settings.memory_limit = parse_size(options.memory_limit);
