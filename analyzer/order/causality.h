@@ -427,8 +427,7 @@ class Causality {
   Scope reach(const Contribution& contribution, ThreadKey thread) const;
   void await(ThreadKey thread, const Pending& read);
   ClockPointer awaited(ThreadKey thread, Scope scope);
-  void remember_looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain, std::size_t count,
-                          Stamp now);
+  void remember_looked_at(const StrongAccess& read, const Write& seen, LocationState& at, Stamp now);
   Seen certain(const StrongAccess& read, const LocationState& at, const Seen& seen);
   void synchronize(ThreadKey thread, const ClockPointer& clock);
   void learn(ThreadKey thread, const ClockPointer& clock);

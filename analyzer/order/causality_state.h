@@ -69,6 +69,9 @@ struct Looked { // a strong read whose value somebody looks at, and what it obse
   Stamp stamp = 0;
   ChainPointer chain;
   std::size_t count = 0;
+  ThreadKey writer; // of what it read
+  Scope scope = Scope::none; // of that write
+  bool part = false; // it is an atomic operation on more than was read
 };
 
 struct LocationState {

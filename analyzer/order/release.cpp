@@ -235,7 +235,8 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
 
   // Who does not look at what an operation read may have come before what it observed, as well.
   const bool looked_at = !access.reduction && !access.unused;
-  ChainPointer chain; // that the read observes
+  const Write* observed = nullptr; // by the read
+  ChainPointer chain; // that it is of
   std::size_t count = 0, fenced_count = 0;
   bool latest = false;
   if (access.reads) {
@@ -244,6 +245,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     const bool acquires_something = seen && !seen->chain->contributions.empty() && is_acquire(access.ordering);
     if (guessed && acquires_something && !access.unused) ++assumed_edges_;
     if (seen && mutual(seen->writer, seen->scope, access.thread, access.scope)) {
+      observed = seen;
       chain = seen->chain;
       count = seen->contributions;
       fenced_count = seen->fenced;
@@ -263,7 +265,7 @@ Stamp Causality::strong_access(const StrongAccess& access, Stamp now) {
     if (access.unused)
       may_acquire = certain(access, at, may_acquire);
     else if (looked_at)
-      remember_looked_at(access, at, chain, count, now);
+      remember_looked_at(access, *observed, at, now);
   }
   if (acquires) {
     std::vector<Pending>& pending = thread(access.thread).pending;

@@ -23,20 +23,24 @@ constexpr std::size_t most_compared = 256; // contributions; the same
 
 } // namespace
 
-void Causality::remember_looked_at(const StrongAccess& read, LocationState& at, const ChainPointer& chain,
-                                   std::size_t count, Stamp now) {
+void Causality::remember_looked_at(const StrongAccess& read, const Write& seen, LocationState& at, Stamp now) {
   if (at.looked_by_many) return;
+  const Looked look{read.thread, read.bytes, read.writes,
+                    now,         seen.chain, seen.contributions,
+                    seen.writer, seen.scope, seen.bytes != read.bytes};
   const auto last = std::find_if(at.looked.rbegin(), at.looked.rend(), [&](const Looked& looked) {
-    return looked.thread == read.thread && looked.chain == chain && looked.bytes == read.bytes;
+    return looked.thread == look.thread && looked.chain == look.chain && looked.bytes == look.bytes &&
+           looked.part == look.part && looked.scope == look.scope &&
+           looked.writer.block_bits() == look.writer.block_bits();
   });
   if (last != at.looked.rend()) {
-    if (last->count >= count) return;
+    if (last->count >= look.count) return;
     if (last_sync(read.thread) < last->stamp) { // nobody else knows of the earlier one
-      last->stamp = now, last->count = count;
+      last->stamp = now, last->count = look.count;
       return;
     }
   }
-  at.looked.push_back({read.thread, read.bytes, read.writes, now, chain, count});
+  at.looked.push_back(look);
   if (at.looked.size() <= most_looked) return;
   at.looked_by_many = true;
   at.looked = {};
@@ -49,6 +53,8 @@ Causality::Seen Causality::certain(const StrongAccess& read, const LocationState
   std::vector<Seen> others;
   std::size_t compared = 0;
   for (const Looked& looked : at.looked) {
+    // It is no observation by this read, had it read the same (8.9.2).
+    if ((looked.part && read.writes) || !mutual(looked.writer, looked.scope, read.thread, read.scope)) continue;
     if (looked.bytes != read.bytes || !ordered(looked.thread, looked.stamp, 0, read.thread, what, !looked.writes))
       continue;
     if (looked.chain == seen.chain) {

@@ -25,7 +25,8 @@ class Device(Memory):
         self.writes = {}  # location → its last strong write, None where a weak one came after it
         self.barriers, self.clusters, self.objects = {}, {}, {}
         self.looked = {}  # object → [(phase, who saw it complete and looked, its stretch)]
-        self.looked_reads = {}  # location → [(the releases that a read saw at which somebody looked, who, stretch, kind)]
+        # location → [(the releases that a read saw at which somebody looked, who, stretch, kind, (block and scope of the write))]
+        self.looked_reads = {}
         self.remote = {}  # object → phase → what came before arrivals of other blocks
         self.sc_fences = {}  # block → what came before each of its fence.sc
         self.fenced = {}  # location → of these what came before its last write, and before those that it is a chain with
@@ -63,9 +64,9 @@ class Device(Memory):
                     if self.fenced.get(location) and not site.unused:
                         self.told.setdefault(block, []).append((thread.publish(), list(self.fenced[location])))
                     pending = thread.pending.setdefault(location, {})
-                    pending.update(self.certain_heads(thread, location, space, heads) if site.unused else heads)
+                    pending.update(self.certain_heads(thread, location, space, heads, site.scope) if site.unused else heads)
                     if not site.unused:
-                        self.look(thread, location, heads, site.access)
+                        self.look(thread, location, heads, site.access, (by_block, scope))
                     if site.ordering in ACQUIRE:
                         self.acquire(thread, site.scope, pending.values())
         # Now, since a release synchronizes with the last operation of an acquire pattern (8.9.4): an acquire by itself comes
@@ -99,15 +100,17 @@ class Device(Memory):
         link = self.links[location, write] = (link[0], link[1] + 1)
         self.writes[location] = (block, site.scope, values[1], released, site.access == "atomic", link)
 
-    def look(self, thread, location, heads, kind):
+    def look(self, thread, location, heads, kind, write):
         looks = self.looked_reads.setdefault(location, [])
-        if heads and not any(saw is heads and name == thread.name for saw, name, _, _ in looks):
-            looks.append((heads, thread.name, thread.publish()[2], kind))
+        if heads and not any(saw is heads and name == thread.name for saw, name, *_ in looks):
+            looks.append((heads, thread.name, thread.publish()[2], kind, write))
 
-    def certain_heads(self, thread, location, space, heads):
+    def certain_heads(self, thread, location, space, heads, scope):
         """Of what a read saw at which nobody looks: what it would have seen in any case."""
         sure = {}
-        for saw, name, epoch, kind in self.looked_reads.get(location, ()):
+        for saw, name, epoch, kind, (of_block, of_scope) in self.looked_reads.get(location, ()):
+            if not self.both_in_scope(scope, thread.block, of_scope, of_block):
+                continue  # had it read the same, it would not have observed it (8.9.2)
             if name == thread.name or self.comes_before(name, epoch, kind, thread.name, thread.seen, space):
                 for key, head in saw.items():
                     _, of, at = head[2]

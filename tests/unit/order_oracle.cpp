@@ -129,11 +129,16 @@ class Axioms {
     return x.memory() && x.access == AccessKind::atomic && y.memory() && !y.writes() && overlap(whole, part) &&
            x.bytes <= 8 && y.bytes < x.bytes && y.address >= x.address && y.address + y.bytes <= x.address + x.bytes;
   }
-  // 8.9.2, 8.9.4: may operation a synchronize with b, or be observed by it, where b's pattern reads `read`?
-  bool may_meet(std::size_t a, std::size_t b, std::size_t read) const {
+  // 8.9.2: does read r observe what write w wrote, when it has read that?
+  bool may_observe(std::size_t w, std::size_t r) const {
+    const Event &x = events_[w], &y = events_[r];
+    if (part_of_atomic(w, r)) return x.strong() && y.strong() && in_scope(x, y) && in_scope(y, x);
+    return morally_strong(w, r);
+  }
+  // 8.9.4: may operation a synchronize with b, whose pattern reads by `read` what `seen` wrote?
+  bool may_meet(std::size_t a, std::size_t b, std::size_t read, std::size_t seen) const {
     const Event &x = events_[a], &y = events_[b];
-    if (saw_[read] < count_ && part_of_atomic(saw_[read], read))
-      return x.strong() && y.strong() && in_scope(x, y) && in_scope(y, x);
+    if (part_of_atomic(seen, read)) return x.strong() && y.strong() && in_scope(x, y) && in_scope(y, x);
     return morally_strong(a, b);
   }
 
@@ -170,9 +175,13 @@ class Axioms {
   }
   // Elements of a vector are in no order that is specified (8.2.2). Where one releases or acquires, all count as having
   // done so: `f` of each.
+  std::size_t first_element(std::size_t e) const {
+    while (events_[e].continued) --e;
+    return e;
+  }
   template <typename F>
   void each_element(std::size_t e, F&& f) const {
-    while (events_[e].continued) --e;
+    e = first_element(e);
     do {
       f(e++);
     } while (e < count_ && events_[e].continued);
@@ -203,7 +212,7 @@ class Axioms {
   void observation_order() {
     for (std::size_t r = 0; r < count_; ++r) {
       std::size_t w = saw_[r];
-      if (w == count_ || !may_meet(w, r, r)) continue;
+      if (w == count_ || !may_observe(w, r)) continue;
       observation_[w][r] = true;
       if (events_[w].access != AccessKind::atomic) continue;
       for (std::size_t earlier = 0; earlier < w; ++earlier) {
@@ -289,22 +298,6 @@ class Axioms {
     }
     return more;
   }
-  // Would the read, which nobody looks at, have observed the release pattern of that operation in any case?
-  bool observes(std::size_t release, std::size_t read, const std::vector<Pattern>& releases,
-                const Relation& in_order) const {
-    const auto observed = [&](std::size_t by, auto&& of) {
-      return std::any_of(releases.begin(), releases.end(),
-                         [&](const Pattern& pattern) { return observation_[pattern.access][by] && of(pattern.end); });
-    };
-    const auto itself = [&](std::size_t other) { return other == release; };
-    // It may have read what the earlier one did, or anything later: what comes before both.
-    return std::any_of(looked_before_[read].begin(), looked_before_[read].end(), [&](std::size_t looked) {
-      return observed(looked, itself) && observed(read, [&](std::size_t other) {
-               return itself(other) || (in_order[release][other] && in_scope(events_[other], events_[read]));
-             });
-    });
-  }
-
   Relation base_causality(bool shared, bool read) {
     Relation base = program_;
     if (std::any_of(events_.begin(), events_.end(), [](const Event& e) { return e.unused && e.memory(); })) {
@@ -342,13 +335,15 @@ class Axioms {
       if (!unused_read(read) || (!shared && events_[acquire.end].of_shared)) continue;
       const auto comes_before = [&](std::size_t e, std::size_t by, auto&& meets) {
         return std::any_of(releases.begin(), releases.end(), [&](const Pattern& release) {
-          return (e == release.end || before[e][release.end]) && observation_[release.access][by] &&
-                 (shared || !events_[release.end].of_shared) && meets(release.end);
+          return (first_element(e) == first_element(release.end) || before[e][release.end]) &&
+                 observation_[release.access][by] && (shared || !events_[release.end].of_shared) && meets(release.end);
         });
       };
       for (std::size_t looked : looked_before_[read]) {
+        const std::size_t seen = saw_[looked];
+        if (seen == count_ || !may_observe(seen, read)) continue; // had it read the same
         for (std::size_t e = 0; e < count_; ++e) {
-          const auto observed = [&](std::size_t release) { return may_meet(release, acquire.end, read); };
+          const auto observed = [&](std::size_t release) { return may_meet(release, acquire.end, read, seen); };
           const auto reaches = [&](std::size_t release) { return in_scope(events_[release], events_[read]); };
           if (comes_before(e, looked, observed) && comes_before(e, read, reaches))
             each_element(acquire.end, [&](std::size_t b) { base[e][b] = true; });
@@ -365,13 +360,11 @@ class Axioms {
     for (const Pattern& release : releases) {
       for (const Pattern& acquire : acquires) {
         if (!shared && (events_[release.end].of_shared || events_[acquire.end].of_shared)) continue;
-        const bool unused = unused_read(acquire.access);
-        if (unused ? !needed_only_ : !observation_[release.access][acquire.access]) continue;
-        if (!may_meet(release.end, acquire.end, acquire.access)) continue;
-        if (!unused || observes(release.end, acquire.access, releases, before)) {
-          each_element(release.end,
-                       [&](std::size_t a) { each_element(acquire.end, [&](std::size_t b) { base[a][b] = true; }); });
-        }
+        const std::size_t read = acquire.access;
+        if (unused_read(read) || !observation_[release.access][read]) continue;
+        if (!may_meet(release.end, acquire.end, read, saw_[read])) continue;
+        each_element(release.end,
+                     [&](std::size_t a) { each_element(acquire.end, [&](std::size_t b) { base[a][b] = true; }); });
       }
     }
     if (!needed_only_) in_any_case(base, before, releases, acquires, shared);

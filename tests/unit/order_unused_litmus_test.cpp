@@ -130,6 +130,39 @@ TEST(LitmusUnused, BehindAReadOfAnother) { // who looks tells the others of its 
       .read(t1, x)
       .races({{1, 5}});
 }
+// The other read a part of what an atomic operation stored. Had this one read the same, it would have observed that as
+// a load of the part, and not as an atomic operation on it (analyzer/order/causality.h).
+TEST(LitmusUnused, BehindAReadOfAPart) {
+  const auto looked = [] {
+    return Litmus()
+        .write(t0, x)
+        .atomic(t0, y, release, gpu, 8)
+        .read(t2, y + 4, relaxed, gpu)
+        .block_barrier(0)
+        .write(same_block, y + 4, release, gpu)
+        .block_barrier(1);
+  };
+  looked().read(t1, y + 4, acquire, gpu).unused().read(t1, x).races({{2, 3}}); // of different sizes
+  looked().atomic(t1, y + 4, acquire, gpu).unused().read(t1, x).races({{1, 6}, {2, 3}});
+}
+// The other read what was stored with the scope of its own block: from another that is no observation.
+TEST(LitmusUnused, BehindAReadOfWhatItsBlockAloneObserves) {
+  const auto looked = [](Scope scope) {
+    return Litmus()
+        .write(t1, x)
+        .fence(t1)
+        .write(t1, y, relaxed, scope)
+        .read(t2, y, relaxed, gpu)
+        .write(t2, z, release, gpu)
+        .write(t1, y, release, gpu)
+        .read(t0, z, acquire, gpu)
+        .read(t0, y, acquire, gpu)
+        .unused()
+        .read(t0, x);
+  };
+  looked(gpu).none();
+  looked(cta).races({{1, 8}});
+}
 TEST(LitmusUnused, BehindAReadAsSuch) { // an arrival that hands on what was read (9.7.13.15.16, item 4)
   constexpr std::uint32_t object = 1; // of block 0
   const auto handed_on = [](bool looked) {
