@@ -1,6 +1,7 @@
 #include "replay/embedded/recording.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "replay/embedded/runtime.h"
 #include "tracer/recorder/this_process.h"
@@ -25,7 +26,6 @@ class Within { // sets the flag for as long as it lives
 
 Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& options) {
   std::unique_ptr<Recording> made(new Recording);
-  made->flushed_ = std::chrono::steady_clock::now();
   if (options.output.empty()) return made;
   trace::Process process = trace::this_process("embedded");
   process.seed = options.seed;
@@ -42,6 +42,7 @@ Recording::~Recording() = default;
 
 void Recording::record(const trace::Record& record) {
   const Within within(writes_);
+  news_ |= !std::holds_alternative<trace::HostWait>(record) && !std::holds_alternative<trace::HostWaitBegin>(record);
   if (const auto* operation = std::get_if<trace::Operation>(&record)) {
     ++submitted_;
     if (const auto* launch = std::get_if<trace::Launch>(&operation->what)) {
@@ -62,6 +63,7 @@ void Recording::record(const trace::Record& record) {
 
 void Recording::weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) {
   const Within within(writes_);
+  news_ = true;
   if (trace_) trace_->weak_accesses(warp, module, logs);
 }
 
@@ -87,13 +89,10 @@ void Recording::note_unrepeatable() { ++unrepeatable_; }
 
 void Recording::note_beside_function() { ++beside_functions_; }
 
-void Recording::flush_if_old() {
-  if (!trace_) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - flushed_ < std::chrono::milliseconds(500)) return;
+void Recording::flush() {
+  if (!trace_ || !std::exchange(news_, false)) return;
   const Within within(writes_);
   trace_->flush();
-  flushed_ = now;
 }
 
 Expected<void> Recording::finish(std::int32_t status, bool clean) {

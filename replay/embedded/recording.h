@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -37,7 +36,9 @@ class Recording : public device::Sink {
   bool pending() const { return submitted_ != ended_; } // operations that have not ended
   void note_unrepeatable();                             // counts a step that wall-clock time decided
   void note_beside_function(); // counts a host function beside which the host went on, or other threads made calls
-  void flush_if_old();                                  // what is recorded up to a moment ago survives a kill
+  // Whatever the process dies of survives it: before the host is told what kernels did, since that is what it may die
+  // of.
+  void flush();
   bool writes() const { return writes_; } // some thread is within a call of this
   Expected<void> finish(std::int32_t status, bool clean);
   Expected<void> break_off(std::int32_t status); // beside a thread that may be recording
@@ -48,9 +49,9 @@ class Recording : public device::Sink {
   std::map<std::uint32_t, LaunchNote> launches_;
   std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
   std::atomic<bool> writes_{false};
+  bool news_ = false; // since the last flush, besides the host's waits
   std::uint32_t last_launch_ = 0;
   std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0, beside_functions_ = 0;
-  std::chrono::steady_clock::time_point flushed_;
 };
 
 } // namespace deadheat::embedded

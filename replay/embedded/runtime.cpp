@@ -546,7 +546,7 @@ cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
   request.id = id;
   request.host_thread = thread.number;
   const cudaError_t status = result(wait_while_others_may_help([&] { return device().wait(request); }));
-  runtime.recording->flush_if_old();
+  runtime.recording->flush();
   return status;
 }
 
@@ -584,7 +584,9 @@ cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {
   request.id = id;
   request.query = true;
   request.host_thread = thread.number;
-  return result(device().query(request));
+  const cudaError_t status = result(device().query(request));
+  if (status != cudaErrorNotReady) runtime.recording->flush();
+  return status;
 }
 
 cudaError_t Call::complete(std::uint32_t operation) {
@@ -598,7 +600,7 @@ cudaError_t Call::complete_all() {
 cudaError_t Call::wait_operation(std::uint32_t operation) {
   const cudaError_t status =
       result(wait_while_others_may_help([&] { return device().wait_operation(operation, thread.number); }));
-  runtime.recording->flush_if_old();
+  runtime.recording->flush();
   return status;
 }
 
