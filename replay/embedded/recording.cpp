@@ -26,6 +26,7 @@ class Within { // sets the flag for as long as it lives
 
 Expected<std::unique_ptr<Recording>> Recording::create(const TracerOptions& options) {
   std::unique_ptr<Recording> made(new Recording);
+  made->flushed_ = std::chrono::steady_clock::now();
   if (options.output.empty()) return made;
   trace::Process process = trace::this_process("embedded");
   process.seed = options.seed;
@@ -42,9 +43,10 @@ Recording::~Recording() = default;
 
 void Recording::record(const trace::Record& record) {
   const Within within(writes_);
-  news_ |= !std::holds_alternative<trace::HostWait>(record) && !std::holds_alternative<trace::HostWaitBegin>(record);
   if (const auto* operation = std::get_if<trace::Operation>(&record)) {
     ++submitted_;
+    const auto* copy = std::get_if<trace::Copy>(&operation->what);
+    told_ |= copy && copy->direction == trace::Copy::Direction::d2h;
     if (const auto* launch = std::get_if<trace::Launch>(&operation->what)) {
       launches_[operation->launch] = {launch->kernel, launch->grid, launch->block};
       launch_of_operation_[operation->id] = operation->launch;
@@ -57,13 +59,14 @@ void Recording::record(const trace::Record& record) {
       launches_.erase(found->second);
       launch_of_operation_.erase(found);
     }
+  } else if (std::holds_alternative<trace::HostRead>(record)) {
+    told_ = true;
   }
   if (trace_) trace_->record(record);
 }
 
 void Recording::weak_accesses(const trace::Warp& warp, std::uint32_t module, const device::LaneLogs& logs) {
   const Within within(writes_);
-  news_ = true;
   if (trace_) trace_->weak_accesses(warp, module, logs);
 }
 
@@ -89,10 +92,13 @@ void Recording::note_unrepeatable() { ++unrepeatable_; }
 
 void Recording::note_beside_function() { ++beside_functions_; }
 
-void Recording::flush() {
-  if (!trace_ || !std::exchange(news_, false)) return;
+void Recording::flush(bool failed) {
+  if (!trace_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!std::exchange(told_, false) && !failed && now - flushed_ < std::chrono::milliseconds(500)) return;
   const Within within(writes_);
   trace_->flush();
+  flushed_ = now;
 }
 
 Expected<void> Recording::finish(std::int32_t status, bool clean) {

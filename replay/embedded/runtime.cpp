@@ -546,7 +546,7 @@ cudaError_t Call::wait(trace::HostWait::Kind kind, std::uint32_t id) {
   request.id = id;
   request.host_thread = thread.number;
   const cudaError_t status = result(wait_while_others_may_help([&] { return device().wait(request); }));
-  runtime.recording->flush();
+  runtime.recording->flush(status != cudaSuccess);
   return status;
 }
 
@@ -585,7 +585,7 @@ cudaError_t Call::query(trace::HostWait::Kind kind, std::uint32_t id) {
   request.query = true;
   request.host_thread = thread.number;
   const cudaError_t status = result(device().query(request));
-  if (status != cudaErrorNotReady) runtime.recording->flush();
+  if (status != cudaErrorNotReady) runtime.recording->flush(status != cudaSuccess);
   return status;
 }
 
@@ -600,7 +600,7 @@ cudaError_t Call::complete_all() {
 cudaError_t Call::wait_operation(std::uint32_t operation) {
   const cudaError_t status =
       result(wait_while_others_may_help([&] { return device().wait_operation(operation, thread.number); }));
-  runtime.recording->flush();
+  runtime.recording->flush(status != cudaSuccess);
   return status;
 }
 
