@@ -45,8 +45,6 @@ void Recording::record(const trace::Record& record) {
   const Within within(writes_);
   if (const auto* operation = std::get_if<trace::Operation>(&record)) {
     ++submitted_;
-    const auto* copy = std::get_if<trace::Copy>(&operation->what);
-    told_ |= copy && copy->direction == trace::Copy::Direction::d2h;
     if (const auto* launch = std::get_if<trace::Launch>(&operation->what)) {
       launches_[operation->launch] = {launch->kernel, launch->grid, launch->block};
       launch_of_operation_[operation->id] = operation->launch;

@@ -37,8 +37,8 @@ class Recording : public device::Sink {
   bool pending() const { return submitted_ != ended_; } // operations that have not ended
   void note_unrepeatable();                             // counts a step that wall-clock time decided
   void note_beside_function(); // counts a host function beside which the host went on, or other threads made calls
-  // The host has waited, in vain if `failed`: what it was told of kernels (copies of their results) is in the file
-  // before it goes on, whatever the process then dies of; the rest of what was recorded up to a moment ago.
+  // The host has waited, in vain if `failed`: what of kernels' results it was given, and what came before, is in
+  // the file before it goes on, whatever the process then dies of; else what was recorded up to a moment ago.
   void flush(bool failed);
   bool writes() const { return writes_; } // some thread is within a call of this
   Expected<void> finish(std::int32_t status, bool clean);
@@ -50,7 +50,7 @@ class Recording : public device::Sink {
   std::map<std::uint32_t, LaunchNote> launches_;
   std::map<std::uint32_t, std::uint32_t> launch_of_operation_;
   std::atomic<bool> writes_{false};
-  bool told_ = false; // since the last flush the host was, or will be, given what kernels wrote
+  bool told_ = false; // since the last flush the host was given what kernels wrote
   std::chrono::steady_clock::time_point flushed_;
   std::uint32_t last_launch_ = 0;
   std::uint64_t submitted_ = 0, ended_ = 0, unrepeatable_ = 0, beside_functions_ = 0;
