@@ -14,7 +14,7 @@ complete. What copies, sets and the host do is not looked at. Of traces that are
 (Unknown).
 """
 from launch_memory import Memory
-from launch_threads import ACQUIRE, OF_LAUNCHES, RELEASE, SCOPES, SHARED_WINDOW, WINDOW_BYTES, Unknown, launch_of
+from launch_threads import ACQUIRE, OF_LAUNCHES, RELEASE, SCOPES, SHARED_WINDOW, WINDOW_BYTES, launch_of
 
 
 class Device(Memory):
@@ -234,10 +234,11 @@ class Device(Memory):
         return "global", address
 
     def bulk_copy(self, block, warp, lane, site_name, source, destination, size, mbarrier):
-        if not source:  # a value, through the generic proxy
-            raise Unknown("asynchronous stores")
         thread = self.thread(block, 32 * warp + lane)
         self.copies += 1
+        if not source:
+            self.asynchronous_store(thread, site_name, destination, size, mbarrier)
+            return
         by = "object" if mbarrier else "group"  # that tells of its completion
         names = (thread.name + (self.copies, by, "read"), thread.name + (self.copies, by, "write"))
         seen, own, epoch = thread.publish()
@@ -255,11 +256,25 @@ class Device(Memory):
         else:
             self.touch(names[1], block, clock, 1, space, address, size, "write", False, "none", site_name)
         if mbarrier:
-            space, address = self.generic(mbarrier)
-            key = (site_name, thread.name, self.place(space, block, address))
-            self.completing.setdefault(key, []).append(names)
+            self.completes(thread, site_name, mbarrier, names)
         else:
             thread.open_bulk.append(names)
+
+    def asynchronous_store(self, thread, site_name, destination, size, mbarrier):
+        """st.async, red.async: a value, through the generic proxy, relaxed at the cluster's scope."""
+        site = self.sites[site_name]
+        name = thread.name + ("object", self.copies)
+        seen, own, epoch = thread.publish()
+        space, address = self.generic(destination)
+        for at in range(address, address + size, site.element):
+            self.touch(name, thread.block, {**seen, own: epoch}, 1, space, at, site.element, site.access, site.strong,
+                       site.scope, site_name)
+        self.completes(thread, site_name, mbarrier, (name,))
+
+    def completes(self, thread, site_name, mbarrier, names):
+        space, address = self.generic(mbarrier)
+        key = (site_name, thread.name, self.place(space, thread.block, address))
+        self.completing.setdefault(key, []).append(names)
 
     def bulk_wait(self, threads, pending, read_only):
         for thread in threads:
