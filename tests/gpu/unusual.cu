@@ -1,4 +1,5 @@
-// Jobs that ask for what recording could break: unusual stopped|cooperative|shared|crowded|pool|window (unusual.py)
+// Jobs that ask for what recording could break: unusual stopped|cooperative|shared|crowded|pool|window|throws|asserts
+// (unusual.py)
 //
 // stopped      says "begun", launches for some seconds, and says what came of it
 // cooperative  a cooperative grid of as many blocks as fit at the same time
@@ -7,9 +8,12 @@
 // pool         the same, with stream-ordered allocations
 // window       as crowded, with 4 GiB of its own, between cudaProfilerStart and Stop
 // shared       the same, of blocks that need so much shared memory that this is what limits them
+// throws       what a race made of a number is too much for a vector: nobody catches that
+// asserts      the same, and an assertion fails
 #include <cooperative_groups.h>
 #include <cuda_profiler_api.h>
 
+#include <cassert>
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -30,6 +34,18 @@ __global__ void hand_on(int* words, int* sum) {
   if (threadIdx.x == 0) words[blockIdx.x] = own[threads - 1];
   cooperative_groups::this_grid().sync();
   if (threadIdx.x == 0) atomicAdd(sum, words[(blockIdx.x + 1) % gridDim.x]);
+}
+
+__global__ void count_blocks(int* count) { *count = *count + 1; }
+
+static int wrong_count(bool asserts) {
+  int *count = nullptr, result = 0;
+  CHECK(cudaMalloc(&count, sizeof(int)));
+  CHECK(cudaMemset(count, 0, sizeof(int)));
+  count_blocks<<<2, 1>>>(count);
+  CHECK(cudaMemcpy(&result, count, sizeof result, cudaMemcpyDeviceToHost));
+  if (asserts) assert(result > 2);
+  return int(std::vector<int>(std::size_t(-result)).size());
 }
 
 static int stopped() {
@@ -142,5 +158,7 @@ int main(int argc, char** argv) {
   if (!std::strcmp(what, "crowded")) return crowded(false);
   if (!std::strcmp(what, "pool")) return crowded(true);
   if (!std::strcmp(what, "window")) return crowded(false, 16);
+  if (!std::strcmp(what, "throws")) return wrong_count(false);
+  if (!std::strcmp(what, "asserts")) return wrong_count(true);
   return 2;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A job that is stopped in the middle and goes on, one that takes all of the GPU's memory, cooperative grids of as many
-blocks as fit, and a job under LD_PRELOAD alone: recorded.
+blocks as fit, one that aborts over what a race made, and a job under LD_PRELOAD alone: recorded.
 
     unusual.py --deadheat bin/deadheat --tracer lib/libdeadheat.so --binary unusual --work DIR
 
@@ -95,6 +95,16 @@ for what in ("cooperative", "shared"):
     else:
         claim(what == "cooperative" and any("of its blocks fit" in line for line in said),
               "%s: it runs as it is, since fewer blocks would fit, and that is said (%s)" % (what, said))
+# What the host aborts over is what it was told of kernels: that is in the trace.
+for what in ("throws", "asserts"):
+    alone = run(what)
+    trace = os.path.join(options.work, "unusual-" + what)
+    status, output, said, _ = run(what, trace)
+    claim(alone[0] == status == -signal.SIGABRT, "%s: it is aborted as alone (%s, recorded %s; said %s)" % (
+        what, alone[0], status, said))
+    report, lost = analyze(trace), recording.lost(options.deadheat, trace)
+    claim(report and report["summary"]["complete"] and report["summary"]["accesses"] == 4 and report["races"] and not lost,
+          "%s: the race before it is reported (%s; lost %s)" % (what, report and report["summary"], lost))
 # Nothing but LD_PRELOAD, twice: the second run gets a trace of its own.
 folder = os.path.join(options.work, "unusual-preloaded")
 os.makedirs(folder)

@@ -1,6 +1,7 @@
 #include "tracer/cupti/injection.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -183,6 +184,10 @@ void at_exit(int status, void*) {
   if (Session* session = Session::get()) session->exits(status);
 }
 
+void last_words() noexcept { // of a process that aborts
+  if (Session* session = Session::get()) session->leave(128 + SIGABRT);
+}
+
 }  // namespace
 
 // Names of entry points are cleaned once each: the key is the string's address.
@@ -242,6 +247,11 @@ void change_layers(unsigned uppermost, bool detach) {
 
 // ---- what others call
 
+// Of the C library; found when this one is loaded, since who aborts may be a handler of a signal.
+static void (*const libc_abort)() = reinterpret_cast<void (*)()>(dlsym(RTLD_NEXT, "abort"));
+static void (*const libc_assert_fail)(const char*, const char*, unsigned, const char*) =
+    reinterpret_cast<void (*)(const char*, const char*, unsigned, const char*)>(dlsym(RTLD_NEXT, "__assert_fail"));
+
 extern "C" {
 
 // The driver calls this in cuInit, in processes that use the GPU and in no others (CUDA_INJECTION64_PATH).
@@ -277,6 +287,24 @@ __attribute__((visibility("default"), noreturn)) void _exit(int status) {
   for (;;) syscall(SYS_exit_group, status);
 }
 __attribute__((visibility("default"), noreturn)) void _Exit(int status) { _exit(status); }
+
+// Uncaught exceptions and failed checks end so, and wrong results of kernels end in these: what is recorded until then
+// is written first. The C library's own abort then does what it does.
+__attribute__((visibility("default"), noreturn)) void abort() noexcept {
+  deadheat::cupti::last_words();
+  if (libc_abort) libc_abort();
+  for (;;) { // so early that it is not known
+    signal(SIGABRT, SIG_DFL);
+    syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGABRT);
+  }
+}
+// assert() of the C library calls its own abort.
+__attribute__((visibility("default"), noreturn)) void __assert_fail(const char* assertion, const char* file,
+                                                                    unsigned line, const char* function) noexcept {
+  deadheat::cupti::last_words();
+  if (libc_assert_fail) libc_assert_fail(assertion, file, line, function);
+  abort();
+}
 
 }  // extern "C"
 
