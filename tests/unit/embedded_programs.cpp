@@ -59,7 +59,7 @@ Ran run(const std::string& program, const std::vector<std::string>& arguments, c
     std::vector<char*> words{const_cast<char*>(file.c_str())};
     for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
-    alarm(60);
+    alarm(240);
     execv(file.c_str(), words.data());
     _exit(127);
   }
