@@ -210,7 +210,17 @@ void Causality::fence_observed(ThreadKey reader, Reach reach, const ChainPointer
     read.stamp = now, read.place = place, read.brings = brings; // nobody else knows of the earlier one
     return;
   }
-  if (reads.size() >= most_reads) reads.erase(reads.begin(), reads.begin() + most_reads / 2);
+  if (reads.size() >= most_reads) { // of a chain that most of them are of, before those of others
+    const bool crowded = 2 * std::count_if(reads.begin(), reads.end(),
+                                           [&](const FenceOrder::Read& read) { return read.chain == chain; }) >
+                         std::ptrdiff_t(most_reads);
+    std::size_t to_forget = most_reads / 2;
+    std::erase_if(reads, [&](const FenceOrder::Read& read) {
+      const bool forget = to_forget && (!crowded || read.chain == chain);
+      to_forget -= forget;
+      return forget;
+    });
+  }
   FenceOrder::Read& read = reads.emplace_back();
   read.thread = reader, read.stamp = now, read.chain = chain, read.place = place, read.brings = brings;
 }

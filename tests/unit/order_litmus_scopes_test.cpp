@@ -100,6 +100,14 @@ TEST(LitmusFenceOrder, WriteAfterTheFence) {
       .read(t2, x)
       .races({{1, 4}});
 }
+// As far as reads of a block are remembered, those of one flag do not make another's forgotten.
+TEST(LitmusFenceOrder, ManyReadOfAnotherFlag) {
+  Litmus litmus;
+  litmus.write(t0, x).fence(t0, gpu, Ordering::sc).atomic(t0, y).atomic(t1, y).warp_barrier(1);
+  litmus.fence({1, 40}, gpu, Ordering::sc).atomic({1, 40}, z);
+  for (std::uint32_t thread = 2; thread < 40; ++thread) litmus.read({1, thread}, z, relaxed, gpu);
+  litmus.fence({1, 1}, gpu, Ordering::sc).read({1, 1}, x).none();
+}
 TEST(LitmusFenceOrder, ReadBeforeTheFence) {
   fenced().atomic(t0, y).atomic(t1, y).block_barrier(1).read(t2, x).fence(t2, gpu, Ordering::sc).races({{1, 4}});
 }
