@@ -236,7 +236,7 @@ class Device(Memory):
     def bulk_copy(self, block, warp, lane, site_name, source, destination, size, mbarrier):
         thread = self.thread(block, 32 * warp + lane)
         self.copies += 1
-        if not source:
+        if self.sites[site_name].opcode.startswith(("st.async.", "red.async.")):
             self.asynchronous_store(thread, site_name, destination, size, mbarrier)
             return
         by = "object" if mbarrier else "group"  # that tells of its completion
