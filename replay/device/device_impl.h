@@ -25,6 +25,7 @@
 #include "replay/device/memory.h"
 #include "replay/device/module_cache.h"
 #include "replay/device/other_threads.h"
+#include "replay/device/signals.h"
 #include "replay/device/watch.h"
 
 namespace deadheat::device {
@@ -266,6 +267,9 @@ class DeviceImpl final : public Device, public Environment {
   std::string printed_, stuck_;
   std::optional<trace::MemoryError> fault_;
   bool hangs_ = false, driving_ = false, looked_ = false;
+  // Those who wait in vain are asked up to a million times, with one step each: as long as nothing but that happens,
+  // the program's handlers of signals are not put back in between.
+  std::optional<SignalGuard> spinning_;
   std::set<std::uint64_t> host_saw_; // allocations shared with the host that changed: for advance()
   std::uint32_t host_stream_ = 0; // of what the host itself did; 0: none yet
   bool kernels_reach_host_ = false; // one was given an address of memory that host and device share

@@ -138,6 +138,7 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
     standstill.moved();
   };
   for (;;) {
+    if (functions_running_) spinning_.reset(); // the program runs
     if (fault_ || machine_->faulted()) return stop_for_fault();
     if (done()) return Progress::done;
     if (limited && turns == 0) return Progress::pending;
@@ -148,10 +149,12 @@ Progress DeviceImpl::drive_natural(const std::function<bool()>& done, std::uint6
       moved = advance_operation(id, turns, limited);
     }
     if (moved) {
+      spinning_.reset();
       begin_anew();
       continue;
     }
     if (fault_ || machine_->faulted()) continue;
+    if (!spinning_ && !functions_running_) spinning_.emplace(*machine_);
     // Nobody can go on by what is known: let those that spin look again.
     const std::uint64_t spun_for = machine_->spins() - looks;
     bool turning = false, parked = false;
@@ -224,11 +227,8 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
   std::uint64_t rounds = 0, looks = machine_->spins(), progress = machine_->progress();
   Standstill standstill;
   std::vector<std::uint32_t> ready;
-  // Those who wait in vain are asked up to a million times, with one step each: as long as nothing but that happens,
-  // the program's handlers of signals are not put back in between.
-  std::optional<SignalGuard> guard;
   for (;;) {
-    if (functions_running_) guard.reset(); // the program runs
+    if (functions_running_) spinning_.reset(); // the program runs
     if (fault_ || machine_->faulted()) return stop_for_fault();
     if (done()) return Progress::done;
     if (limited && turns == 0) return Progress::pending;
@@ -239,7 +239,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     std::uint32_t chosen = 0;
     const Launch* finished = nullptr;
     const std::uint64_t triggers = machine_->triggers(); // a dependent launch may have become ready since
-    if (!guard) guard.emplace(*machine_);
+    if (!spinning_) spinning_.emplace(*machine_);
     machine_->guarded([&] {
       while (!machine_->faulted() && !machine_->over_budget() && !(limited && turns == 0)) {
         for (const auto& launch : machine_->launches())
@@ -252,7 +252,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     });
     if (machine_->faulted()) continue;
     if (finished) {
-      guard.reset();
+      spinning_.reset();
       complete(finished->request.operation);
       continue;
     }
@@ -260,7 +260,7 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     if (chosen == 0) continue;
     if (chosen != Control::nobody) {
       standstill.moved();
-      guard.reset();
+      spinning_.reset();
       begin(incomplete_.at(chosen));
       continue;
     }
@@ -295,9 +295,12 @@ Progress DeviceImpl::drive_until(const std::function<bool()>& done, std::uint64_
   DEADHEAT_CHECK(!driving_);
   driving_ = true;
   const struct End { // however it ends
-    bool& driving;
-    ~End() { driving = false; }
-  } end{driving_};
+    DeviceImpl& device;
+    ~End() {
+      device.driving_ = false;
+      device.spinning_.reset();
+    }
+  } end{*this};
   mirrors_.to_device();
   if (options_.live && options_.sink) note_host_writes(0);
   others_.reset();
