@@ -144,8 +144,7 @@ kernels() {
 programs() {
   # The largest first: assembling the instrumented code of some takes a minute and a half.
   ls -S "$build"/tests/programs/*.racy "$build"/tests/programs/*.fixed | grep -E "/[^/]*($names)[^/]*$" |
-    xargs -P "$jobs" -I{} bash -c 'one {}' > "$work/programs"
-  grep -v '^PASS' "$work/programs" | sort
+    xargs -P "$jobs" -I{} bash -c 'one {}' | tee "$work/programs" | grep --line-buffered -v '^PASS'
   [ -s "$work/programs" ] || return
   echo "$(grep -c '^PASS' "$work/programs") passed, $(grep -c '^FAIL' "$work/programs") failed"
 }
