@@ -260,7 +260,6 @@ Progress DeviceImpl::drive_chosen(const std::function<bool()>& done, std::uint64
     if (chosen == 0) continue;
     if (chosen != Control::nobody) {
       standstill.moved();
-      spinning_.reset();
       begin(incomplete_.at(chosen));
       continue;
     }

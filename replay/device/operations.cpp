@@ -424,7 +424,7 @@ void DeviceImpl::run_pool(const trace::PoolOperation& pool, std::uint32_t operat
 }
 
 bool DeviceImpl::begin(Pending& pending) {
-  spinning_.reset();
+  spinning_.reset(); // it may be a function of the program
   const std::uint32_t id = pending.operation.id;
   const bool marker = std::holds_alternative<trace::Marker>(pending.operation.what);
   if (!marker) {

@@ -236,7 +236,8 @@ class Device(Memory):
     def bulk_copy(self, block, warp, lane, site_name, source, destination, size, mbarrier):
         thread = self.thread(block, 32 * warp + lane)
         self.copies += 1
-        if self.sites[site_name].opcode.startswith(("st.async.", "red.async.")):
+        site = self.sites[site_name]
+        if site.opcode.startswith(("st.async.", "red.async.")):
             self.asynchronous_store(thread, site_name, destination, size, mbarrier)
             return
         by = "object" if mbarrier else "group"  # that tells of its completion
@@ -244,7 +245,6 @@ class Device(Memory):
         seen, own, epoch = thread.publish()
         clock = dict(seen)
         clock[own] = epoch
-        site = self.sites[site_name]
         space, address = self.generic(source)
         self.touch(names[0], block, clock, 1, space, address, size, "read", False, "none", site_name)
         space, address = self.generic(destination)
